@@ -12,8 +12,10 @@ from amp_migrate.check.violation import Violation, violation
 from amp_migrate.facts import Facts
 from amp_migrate.facts.reaching import reaching
 from amp_migrate.facts.tree import Statement, called_name
+from amp_migrate.interp.place import Place
+from amp_migrate.interp.steps import Steps
 from amp_migrate.interp.values import values_as_written
-from amp_migrate.models import Dtype, function, layer, names
+from amp_migrate.models import Dtype, function, names
 from amp_migrate.models.queries import in_float32, is_refused, keeps_numbers, passes_on
 
 
@@ -97,18 +99,14 @@ def _is_float32(facts: Facts, call: cst.Call) -> bool:
 
 def _is_loss(facts: Facts, call: cst.Call) -> bool:
     """A loss function of torch, or an object made by one of its loss classes."""
-    rows = {name: function(name) for name in _criteria(facts, call)}
-    is_function = any(row is not None and row.is_a("loss") for row in rows.values())
-    return is_function or any(name.startswith("torch.nn.") and name.endswith("Loss") for name in rows)
+    row = function(facts.names.dotted(call.func) or "")
+    if row is not None and row.is_a("loss"):
+        return True
+    objects = facts.objects.objects(call.func) if isinstance(call.func, (cst.Name, cst.Attribute)) else ()
+    made = (facts.names.dotted(one.origin.func) or "" for one in objects if isinstance(one.origin, cst.Call))
+    return any(name.startswith("torch.nn.") and name.endswith("Loss") for name in made)
 
 
 def _raises_on_half(facts: Facts, criterion: cst.Call) -> bool:
-    rows = (function(name) or layer(name) for name in _criteria(facts, criterion))
+    rows = facts.analysis(Steps).of(Place(criterion)).rows
     return any(row is not None and is_refused(row) for row in rows)
-
-
-def _criteria(facts: Facts, call: cst.Call) -> list[str]:
-    """The names of torch for what a call runs: of a function, and of the classes that make the object."""
-    objects = facts.objects.objects(call.func) if isinstance(call.func, (cst.Name, cst.Attribute)) else ()
-    makers = (one.origin.func for one in objects if isinstance(one.origin, cst.Call))
-    return [facts.names.dotted(one) or "" for one in (call.func, *makers)]

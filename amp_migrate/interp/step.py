@@ -56,6 +56,11 @@ class Step:
     is_container: bool = False
     is_instance: bool = False
 
+    @property
+    def rows(self) -> list[Operation | None]:
+        """The operations that make it, one after the other; None for each that is not known."""
+        return [row for made in self.made for row in made.operations]
+
 
 LOST = Step(is_lost=True)
 CONSTANT = Step(is_constant=True)

@@ -105,20 +105,19 @@ class Steps:
 
     def _arithmetic(self, node: cst.BinaryOperation, place: Place) -> Step:
         operands = (Place(node.left, place.keys, place.frames), Place(node.right, place.keys, place.frames))
-        if place.keys and any(self._is_listed(one) for one in operands):  # `[stop] * r`
+        if place.keys and any(self._is_listed(one.node) for one in operands):  # `[stop] * r`
             if isinstance(node.operator, cst.Add):
                 return _joined(*operands)
-            listed = (one for one in operands if self._is_listed(one))
+            listed = (one for one in operands if self._is_listed(one.node))
             return Step(tuple(dataclasses.replace(one, keys=of_any(one.keys)) for one in listed))
         made = _made(node, _OPERATORS[type(node.operator)], (node.left, node.right), place.frames)
-        return dataclasses.replace(made, is_container=self._is_listed(operands[1]))
+        return dataclasses.replace(made, is_container=self._is_listed(node.right))
 
-    def _is_listed(self, place: Place) -> bool:
+    def _is_listed(self, node: cst.BaseExpression) -> bool:
         """True for a list or a tuple, also under a name, and for what is joined to one."""
-        if isinstance(place.node, cst.BinaryOperation):
-            return any(self._is_listed(Place(one)) for one in (place.node.left, place.node.right))
-        shown = (one.origin for one in self.facts.objects.objects(place.node) if one.kind == "display")
-        return isinstance(place.node, _LISTS) or any(isinstance(one, _LISTS) for one in shown)
+        if isinstance(node, cst.BinaryOperation):
+            return self._is_listed(node.left) or self._is_listed(node.right)
+        return any(one.kind == "display" and isinstance(one.origin, _LISTS) for one in self.facts.objects.objects(node))
 
     def _unary(self, node: cst.UnaryOperation, place: Place) -> Step:
         if isinstance(node.operator, cst.Not):
@@ -181,7 +180,7 @@ class Steps:
         operator = statement.operator if isinstance(statement, cst.AugAssign) else None
         name = _IN_PLACE.get(type(operator)) if operator is not None else None
         operation = models.method(name) if name is not None else None
-        return Step(made=(Made(before.node, (operation,), (before, value)),), is_container=self._is_listed(value))
+        return Step(made=(Made(before.node, (operation,), (before, value)),), is_container=self._is_listed(value.node))
 
     def _parameter(self, variable: Variable, binding: Binding, place: Place) -> Step:
         function, param = variable.scope.owner, binding.node

@@ -53,9 +53,8 @@ def _does_the_same(forwards: Forwards, node: cst.BaseExpression) -> bool:
     if isinstance(node, cst.Call) and steps.calls.entered(node):
         return False
     step = steps.of(Place(node))
-    rows = [row for made in step.made for row in made.operations]
     is_known = not step.is_lost and not step.same
-    is_same = is_known and all(row is not None and row.policy in _SAME and row.kind != "layer" for row in rows)
+    is_same = is_known and all(row is not None and row.policy in _SAME and row.kind != "layer" for row in step.rows)
     return is_same and not any(_is_made_in_half(forwards, one) for made in step.made for one in made.operands)
 
 

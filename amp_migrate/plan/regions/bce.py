@@ -310,7 +310,7 @@ class _Finder:
 
     def _may_be_layer(self, call: cst.Call) -> bool:
         step = self._steps.of(Place(call))
-        rows = (row for made in step.made for row in made.operations if row is not None)
+        rows = (row for row in step.rows if row is not None)
         is_open = step.is_lost and self.forwards.is_of_object(call)
         return self.forwards.is_forward(call) or is_open or any(in_half(row) and row.parameters for row in rows)
 

@@ -71,8 +71,7 @@ class _Planner:
         self.losses = {one: run for one, run in meant if not run.isdisjoint(self.criteria) or self._is_refused(one)}
 
     def _is_refused(self, call: cst.Call) -> bool:
-        rows = (row for made in self._steps.of(Place(call)).made for row in made.operations)
-        return any(row is not None and is_refused(row) for row in rows)
+        return any(row is not None and is_refused(row) for row in self._steps.of(Place(call)).rows)
 
     def plan(self, criteria: set[object]) -> Logits | None:
         """What some criteria need, with all others that are run in the same places or on outputs of the same models.

@@ -9,7 +9,7 @@ threaded through the calls from the function that dominates all uses.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import libcst as cst
 
@@ -198,7 +198,7 @@ class Binder:
         builds = all(self.creations.runs.builds_its_own(own, home) for home, own in setups.items())
         if len(homes) < 2 or not builds or not all(used) or not (is_apart or self._are_nested(setups)):
             return []
-        return homes if set().union(*used) == set(self.users) and not self._called_past(homes) else []
+        return homes if set().union(*used) == set(self.users) and not self._called_past(homes, self.users) else []
 
     def _are_nested(self, setups: dict[Function, list[Setup]]) -> bool:
         """True where one of the functions leads to the others, each of which trains with nothing but its own."""
@@ -209,35 +209,20 @@ class Binder:
     def _is_closed(self, home: Function, setups: list[Setup]) -> bool:
         """True where nobody else runs what trains here, or sees its optimizers."""
         below = self._below(home)
-        callers = [
-            site.caller
-            for user in self.users
-            if user in below and user is not home
-            for site in self.facts.calls.callers(user)
-        ]
         own = {one for setup in setups for node in setup.optimizers for one in self.roles.optimizers_at(node)}
-        outside = [
-            part
-            for one, uses in self.users.items()
-            if one not in below
-            for use in uses
-            for part in self.facts.tree.expressions(use)
-        ]
-        seen = any(
-            not own.isdisjoint(self.roles.optimizers_at(part))
-            for part in outside
-            if isinstance(part, (cst.Name, cst.Attribute))
-        )
-        return all(one in below for one in callers) and not seen
+        outside = [use for user, uses in self.users.items() if user not in below for use in uses]
+        parts = (part for use in outside for part in self.facts.tree.expressions(use))
+        read = (part for part in parts if isinstance(part, (cst.Name, cst.Attribute)))
+        is_seen = any(not own.isdisjoint(self.roles.optimizers_at(part)) for part in read)
+        return not is_seen and not self._called_past([home], [user for user in self.users if user in below])
 
     def _are_apart(self, functions: list[Function]) -> bool:
         return not any(self.facts.calls.leads_to(one, other) for one, other in itertools.permutations(functions, 2))
 
-    def _called_past(self, homes: list[Function]) -> bool:
-        """True where something that uses the scaler is called by what none of some functions leads to."""
-        below = [reached for home in homes for reached in self.facts.calls.reachable(home)]
-        waiting = [user for user in self.users if user not in homes]
-        callers = [site.caller for user in waiting for site in self.facts.calls.callers(user)]
+    def _called_past(self, homes: list[Function], users: Iterable[Function]) -> bool:
+        """True where a user of the scaler is called by what none of some functions leads to."""
+        below = set().union(*map(self._below, homes))
+        callers = (site.caller for user in users if user not in homes for site in self.facts.calls.callers(user))
         return any(caller not in below for caller in callers)
 
     def _scripts(self) -> list[Function]:

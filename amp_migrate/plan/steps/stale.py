@@ -14,12 +14,13 @@ from __future__ import annotations
 
 import libcst as cst
 
-from amp_migrate import models
 from amp_migrate.facts import Facts
 from amp_migrate.facts.object import ObjectSet
 from amp_migrate.facts.paths import Point
 from amp_migrate.facts.tree import Statement, called_name, walk
 from amp_migrate.findings import Refusal
+from amp_migrate.interp.place import Place
+from amp_migrate.interp.steps import Steps
 from amp_migrate.plan.steps.never_cleared import check_never_cleared
 from amp_migrate.plan.steps.step_graph import StepGraph, Test
 from amp_migrate.rules.steps import GRADIENTS_IN_USE
@@ -89,6 +90,5 @@ def _is_unknown(facts: Facts, statement: Statement, members: ObjectSet) -> bool:
 
 def _only_computes(facts: Facts, call: cst.Call) -> bool:
     """True for `torch.zeros(8)` and `x.new_zeros(8)`, which sound like clearing, and change nothing."""
-    dotted = facts.names.dotted(call.func)
-    row = models.method(called_name(call)) if dotted is None else models.function(dotted)
-    return row is not None and not row.in_place
+    rows = facts.analysis(Steps).of(Place(call)).rows
+    return bool(rows) and not any(row is None or row.in_place for row in rows)

@@ -77,7 +77,7 @@ class Behind:
         if not isinstance(node, cst.Call):
             return False
         asks = called_name(node) in ("requires_grad_", "Parameter") or argument_value(node, "requires_grad") is not None
-        if asks or any(row is None or has_parameters(row) for made in step.made for row in made.operations):
+        if asks or any(row is None or has_parameters(row) for row in step.rows):
             return True
         is_method = isinstance(node.func, cst.Attribute) and method(node.func.attr.value) is not None
         return step.is_lost and not is_method and self.facts.names.dotted(node.func) is None
