@@ -74,7 +74,7 @@ class Unseen:
         is_super = isinstance(call.func.value, cst.Call) and called_name(call.func.value) == "super"
         if owner is None or not is_super or called_name(call) == "__init__":
             return False
-        return Object("instance", self.facts.objects.root_class(owner)) in self.holders
+        return self.facts.objects.object_of("instance", self.facts.objects.root_class(owner)) in self.holders
 
     def _is_method_elsewhere(self, call: cst.Call, func: cst.Attribute) -> bool:
         """True for `self.method()` that a base class in another file defines, or that is set to a function."""

@@ -7,26 +7,26 @@ import dataclasses
 from amp_migrate.facts.stores import ANY
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, eq=False)
 class Object:
-    """An object by its origin.
+    """An object by its origin: the points-to analysis of a unit makes one for each.
 
     `kind` is one of import, call, parameter, instance, definition, display, field, name, value; `origin` the
     node, variable, class or dotted name behind it. A field has the object that holds it in `holder`. What a function
     makes and hands to several callers is another object for each: `calls` are the calls that it came through.
+
+    `number` is its place among the objects of the unit. Sets of objects are hashed by it, so that they have one order
+    in all runs: an answer on a circle of questions depends on what is asked first.
     """
 
+    number: int
     kind: str
     origin: object
     holder: Object | None = None
     calls: tuple[object, ...] = ()
-    _hash: int = dataclasses.field(init=False, repr=False, compare=False)  # sets of objects ask for it all the time
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "_hash", hash((self.kind, self.origin, self.holder, self.calls)))
 
     def __hash__(self) -> int:
-        return self._hash
+        return self.number
 
     @property
     def source(self) -> Object:

@@ -11,7 +11,6 @@ are ignored, so the answer holds every object that the expression can mean, and 
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable, Iterator
 from functools import partial
 
@@ -58,11 +57,21 @@ class PointsTo(Callables):
         self._stores = Stores(tree)
         self._decorations = Decorations(self, self._stores)
         self._field_stores: dict[str, FieldStores[Object]] = {}
+        self._made: dict[object, Object] = {}
         calls = list(tree.every(cst.Call))
         for call, statement in calls:
             if self.function_named(call.func) is None:
                 self._stores.keep_arguments(call, statement)
         self._link(calls)
+
+    def object_of(
+        self, kind: str, origin: object, holder: Object | None = None, calls: tuple[object, ...] = ()
+    ) -> Object:
+        """The one object of such an origin."""
+        key = (kind, origin, holder, calls)
+        if key not in self._made:
+            self._made[key] = Object(len(self._made), kind, origin, holder, calls)
+        return self._made[key]
 
     def objects(self, node: cst.BaseExpression) -> ObjectSet:
         """Every object that `node` may mean; constants mean none."""
@@ -168,7 +177,7 @@ class PointsTo(Callables):
             if variable is not None:
                 return self._of_variable(variable)
             path = self.names.behind_star(node)
-            return frozenset({Object("name", node.value) if path is None else Object("import", path)})
+            return frozenset({self.object_of("name", node.value) if path is None else self.object_of("import", path)})
         if isinstance(node, cst.Attribute):
             return self._select(self.objects(node.value), node.attr.value)
         if isinstance(node, cst.Subscript):
@@ -186,8 +195,8 @@ class PointsTo(Callables):
         if isinstance(node, (cst.BaseString, cst.BaseNumber, cst.Ellipsis)):
             return _NOTHING
         if isinstance(node, (cst.Tuple, cst.List, cst.Set, cst.Dict, cst.ListComp, cst.GeneratorExp, cst.DictComp)):
-            return frozenset({Object("display", node)})
-        return frozenset({Object("value", node)})
+            return frozenset({self.object_of("display", node)})
+        return frozenset({self.object_of("value", node)})
 
     def _of_subscript(self, node: cst.Subscript) -> ObjectSet:
         """An element; for a slice of a container in sight, a container of its elements."""
@@ -196,7 +205,7 @@ class PointsTo(Callables):
         held = self.objects(node.value)
         is_slice = len(node.slice) == 1 and isinstance(node.slice[0].slice, cst.Slice)
         if is_slice and held and all(one.kind == "display" for one in held):
-            return frozenset({Object("display", node)})
+            return frozenset({self.object_of("display", node)})
         return self._select(held, subscript_key(node))
 
     def _of_variable(self, variable: Variable) -> ObjectSet:
@@ -213,7 +222,7 @@ class PointsTo(Callables):
             assert binding.path is not None
             return self._of_import(binding.path)
         if binding.kind in ("def", "class"):
-            return frozenset({Object("definition", binding.node)})
+            return frozenset({self.object_of("definition", binding.node)})
         if binding.kind == "param":
             return self._of_parameter(variable, binding)
         if binding.value is None or binding.kind == "augment":
@@ -236,17 +245,17 @@ class PointsTo(Callables):
 
     def _of_import(self, path: str) -> ObjectSet:
         found = self.names.variable_behind(path)
-        return self._of_variable(found) if found is not None else frozenset({Object("import", path)})
+        return self._of_variable(found) if found is not None else frozenset({self.object_of("import", path)})
 
     def _of_parameter(self, variable: Variable, binding: Binding) -> ObjectSet:
         function = variable.scope.owner
         if not isinstance(function, Function) or not isinstance(binding.node, cst.Param):
-            return frozenset({Object("parameter", variable)})
+            return frozenset({self.object_of("parameter", variable)})
         params = function.parameters
         if function.owner is not None and function.is_method and params and params[0] is binding.node:
             if function.has_decorator("classmethod"):
-                return frozenset(Object("definition", owner.node) for owner in self.derived(function.owner))
-            return frozenset({Object("instance", self.root_class(function.owner))})
+                return frozenset(self.object_of("definition", owner.node) for owner in self.derived(function.owner))
+            return frozenset({self.object_of("instance", self.root_class(function.owner))})
         found = self.objects(binding.value) if binding.value is not None else _NOTHING
         callers = self.possible_callers(function)
         for call, _ in callers:
@@ -255,14 +264,14 @@ class PointsTo(Callables):
                 found |= self.objects(arg.value)
             elif any(given.star for given in call.args):
                 found |= self._of_starred(call, function, variable, binding.node)
-        decorated = {Object("definition", node) for node in self._decorations.given(function, binding.node)}
-        return found | decorated if callers or decorated else found | {Object("parameter", variable)}
+        decorated = {self.object_of("definition", node) for node in self._decorations.given(function, binding.node)}
+        return found | decorated if callers or decorated else found | {self.object_of("parameter", variable)}
 
     def _of_starred(self, call: cst.Call, function: Function, variable: Variable, param: cst.Param) -> ObjectSet:
         """What starred arguments give a parameter, as far as they are in sight."""
         values = self._starred_values(call, function, param)
         if values is None:
-            return self._unpacked(call, function, param) or frozenset({Object("parameter", variable)})
+            return self._unpacked(call, function, param) or frozenset({self.object_of("parameter", variable)})
         return frozenset(one for value in values for one in self.objects(value))
 
     def _starred_values(self, call: cst.Call, function: Function, param: cst.Param) -> list[cst.BaseExpression] | None:
@@ -348,11 +357,11 @@ class PointsTo(Callables):
         if made := self.classes_made(node):
             if first is not None and all(map(self._only_adds_to_a_wrapper, made)):
                 return self.objects(first.value)
-            return frozenset({Object("instance", self.root_class(one)) for one in made})
+            return frozenset({self.object_of("instance", self.root_class(one)) for one in made})
         if self.looked_up_in(node):
             return self._made_at(node)  # what comes of it differs from call to call
         if functions := self._functions_run(node):
-            returned = frozenset(Object("instance", self.root_class(one)) for one in self.classes_among(node))
+            returned = frozenset(self.object_of("instance", self.root_class(one)) for one in self.classes_among(node))
             for function in functions:
                 for value in self._stores.returned(function):
                     returned |= self._returned(node, function, value)
@@ -375,7 +384,7 @@ class PointsTo(Callables):
 
     def _made_at(self, node: cst.Call) -> ObjectSet:
         """What a call makes: another object for each call of the function around it, where several are known."""
-        return frozenset(self._for_each_caller(Object("call", node), node))
+        return frozenset(self._for_each_caller(self.object_of("call", node), node))
 
     def _made_by(self, node: cst.Call, returned: ObjectSet) -> ObjectSet:
         """What one call of a function returns: of what the function makes, that which it made for this call."""
@@ -402,7 +411,7 @@ class PointsTo(Callables):
             yield one
             return
         for call in calls:
-            yield dataclasses.replace(one, calls=(*one.calls, call))
+            yield self.object_of(one.kind, one.origin, one.holder, (*one.calls, call))
 
     def _run_the_same(self, one: object, other: cst.Call) -> bool:
         """Whether two calls run the same function."""
@@ -530,7 +539,7 @@ class PointsTo(Callables):
         if field == "module" and not (one.kind == "instance" and self._stored(one, field)):
             return frozenset({one})  # DataParallel and DDP hold the model under `.module`
         if field == "__class__" and isinstance(one.origin, Class):
-            return frozenset(Object("definition", owner.node) for owner in self.derived(one.origin))
+            return frozenset(self.object_of("definition", owner.node) for owner in self.derived(one.origin))
         if one.kind == "display" and field.startswith("["):
             held = self._element(one.origin, field)
             return held if isinstance(one.origin, cst.Tuple) else held | self._stored(one, field)
@@ -550,7 +559,7 @@ class PointsTo(Callables):
                 return stored
         if one.depth >= _DEEPEST:
             return stored | {one}
-        return stored | {Object("field", field, one)}
+        return stored | {self.object_of("field", field, one)}
 
     def _stored(self, one: Object, field: str) -> ObjectSet:
         if field not in self._field_stores:

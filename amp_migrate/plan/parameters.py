@@ -95,7 +95,7 @@ class Parameters:
             if self.facts.names.visible(variable.name, function) is variable
             and (
                 self._as_given(self.facts.objects.variable_objects(variable)) == models
-                or Object("parameter", variable) in models
+                or self.facts.objects.object_of("parameter", variable) in models
             )
         )
         names += self._attributes_named(models, function)
@@ -139,7 +139,7 @@ class Parameters:
         variable = self.facts.names.variable_at(node)
         if variable is None or not self._is_one_in_each_call(variable):
             return None
-        return frozenset({Object("parameter", variable)})
+        return frozenset({self.facts.objects.object_of("parameter", variable)})
 
     def _as_given(self, objects: ObjectSet) -> ObjectSet:
         """The same without what functions in other files hand back with the parameters it had: `model = spread(model)`.

@@ -192,7 +192,7 @@ class Roles:
         """
         names = {node.value for node in models if isinstance(node, cst.Name)}
         return frozenset(
-            Object("parameter", variable)
+            self.facts.objects.object_of("parameter", variable)
             for variable in self.facts.names.all_variables()
             if variable.name in names and any(binding.kind == "param" for binding in variable.bindings)
             if not (isinstance(variable.scope.owner, Function) and _is_forward(variable.scope.owner))

@@ -12,7 +12,6 @@ import re
 import libcst as cst
 
 from amp_migrate.facts import Facts
-from amp_migrate.facts.object import Object
 from amp_migrate.facts.tree import Function, called_name
 from amp_migrate.facts.variables import Binding
 from amp_migrate.plan.scaler.optional import is_none
@@ -69,7 +68,7 @@ def _is_object(facts: Facts, node: cst.BaseExpression) -> bool:
     """True for an instance of a class of the unit that is not called."""
     objects = facts.objects.objects(node)
     plain = {
-        Object("instance", facts.objects.root_class(owner))
+        facts.objects.object_of("instance", facts.objects.root_class(owner))
         for owner in facts.tree.classes
         if "__call__" not in owner.methods and not owner.node.bases
     }

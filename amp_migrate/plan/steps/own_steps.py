@@ -10,7 +10,7 @@ What a GradScaler steps is unscaled and looked at before its `step` runs, whatev
 from __future__ import annotations
 
 from amp_migrate.facts import Facts
-from amp_migrate.facts.object import Object, ObjectSet
+from amp_migrate.facts.object import ObjectSet
 from amp_migrate.facts.tree import Statement
 
 
@@ -19,4 +19,4 @@ def is_own_step(facts: Facts, statement: Statement, optimizers: ObjectSet) -> bo
     owner = statement.function.owner
     if owner is None or not statement.function.is_method or statement.function.name != "step":
         return False
-    return Object("instance", facts.objects.root_class(owner)) in optimizers
+    return facts.objects.object_of("instance", facts.objects.root_class(owner)) in optimizers

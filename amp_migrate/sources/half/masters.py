@@ -58,7 +58,7 @@ class Masters:
         self.sites: list[cst.CSTNode] = []
         copies = [copy for _, call in optimizers for arg in call.args for copy in self._copies(arg.value)]
         self.copies = list(dict.fromkeys(copies))
-        self.lists: ObjectSet = frozenset(Object("display", copy) for copy in self.copies)
+        self.lists: ObjectSet = frozenset(facts.objects.object_of("display", copy) for copy in self.copies)
         self.elements: ObjectSet = frozenset(one for copy in self.copies for one in facts.objects.objects(copy.elt))
         self._plumbing: dict[Function, bool] = {}
 
