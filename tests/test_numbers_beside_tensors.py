@@ -52,3 +52,18 @@ def test_a_number_stays_and_a_tensor_is_cast(result):
 def test_a_size_that_is_unpacked_counts_nothing(result):
     migrated = migrate_source(SCRIPT.format(result=result).encode(), Options())
     assert migrated.status == "migrated" and result in migrated.output.decode()
+
+
+def test_what_makes_a_tensor_of_numbers_shows_no_tensor():
+    script = SCRIPT.format(result="self.spectra(h, self.settings.sizes)").replace(
+        "    def forward",
+        "    def spectra(self, x, sizes):\n"
+        "        found = 0\n"
+        "        for size in sizes:\n"
+        "            window = torch.hann_window(size).to(x)\n"
+        "            found = found + torch.stft(x, size, size // 4, size, window, return_complex=True).abs().mean()\n"
+        "        return found\n\n"
+        "    def forward",
+    )
+    output = migrate_source(script.encode(), Options()).output.decode()
+    assert "torch.stft(x.float(), size, size // 4, size, window.float(), return_complex=True)" in output

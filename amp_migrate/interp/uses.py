@@ -30,6 +30,6 @@ def shows_tensor(facts: Facts, load: cst.BaseExpression) -> bool:
     place = call.args.index(parent)
     if operation is None and isinstance(call.func, cst.Attribute):
         operation, place = models.method(call.func.attr.value), place + 1  # behind the tensor itself
-    if operation is None or operation.is_a("list"):
+    if operation is None or operation.is_a("list") or not operation.inputs:  # `torch.arange(x)`
         return False
     return place == (0 if operation.kind == "function" else -1) or (place == operation.second and takes_two(operation))
