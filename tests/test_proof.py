@@ -354,6 +354,20 @@ def test_an_attribute_lost_that_is_read():
     assert "name" in _kinds(before, {"trainer.py": _changed(after, '            self.level = "O1"\n', "")})
 
 
+@pytest.mark.parametrize(
+    ("elsewhere", "is_lost"),
+    [
+        ("def level(name):\n    return name\n", True),
+        ("class Base:\n    def level(self):\n        return 1\n", False),
+        ("def put(one):\n    one.level = 1\n", False),
+    ],
+)
+def test_an_attribute_lost_whose_name_other_files_have(elsewhere: str, is_lost: bool):
+    before = {"trainer.py": _IMPORTS + _CLASS, "other.py": elsewhere}
+    lost = _changed("import torch\n" + _CLASS_AFTER, '            self.level = "O1"\n', "")
+    assert ("name" in _kinds(before, {"trainer.py": lost})) == is_lost
+
+
 def test_a_helper_lost_that_a_test_script_calls():
     helper = "def reduced(x):\n    return x\n\n\ndef train("
     before = {"train.py": _changed(_BEFORE, "def train(", helper), "test.py": "from train import reduced\n"}

@@ -354,14 +354,30 @@ def _aliases(
         if isinstance(target, (cst.Tuple, cst.List)) and len(target.elements) == 2:
             first, second = (element.value for element in target.elements)
             return [*_pairs(facts, first, models), *_pairs(facts, second, optimizers)]
+        _check_gives_both(facts, call, optimizers)
         both = cst.Tuple([cst.Element(models), cst.Element(optimizers)])
         return [(target, both)]
     if isinstance(node, cst.Expr) and node.value is call:
         given = [models] if optimizers is None else [models, optimizers]
         return [(cst.Name("_"), value) for value in given if isinstance(value, cst.Call)]
     if isinstance(node, cst.Return) and node.value is call:
+        if optimizers is not None:
+            _check_gives_both(facts, call, optimizers)
         return []
     raise Refusal(UNKNOWN_AMP_USE, call, "the result of amp.initialize is used inside a larger expression")
+
+
+def _check_gives_both(facts: Facts, call: cst.Call, optimizers: cst.BaseExpression) -> None:
+    """Raise Refusal where apex may return the models alone: it does without optimizers."""
+    if any(map(_may_be_none, facts.objects.values_of(optimizers))):
+        message = f"{facts.text(optimizers)} may be None: amp.initialize returns the models alone then"
+        raise Refusal(UNKNOWN_AMP_USE, call, message)
+
+
+def _may_be_none(node: cst.BaseExpression) -> bool:
+    if isinstance(node, cst.IfExp):
+        return _may_be_none(node.body) or _may_be_none(node.orelse)
+    return literal_value(node) is None
 
 
 def _pairs(

@@ -121,11 +121,12 @@ def _is_made_in(keys: Keys | None, scope: Scope, node: ast.expr, changed: set[st
 
 def _set_in(program: Program, paths: set[str]) -> set[str]:
     """The methods, and attributes of `self`, of the classes in some files."""
-    found: set[str] = set()
-    for file in (program.files[path] for path in paths if path in program.files):
-        if file.tree is not None:
-            found |= {name for scope in file.classes for name in scope.bound} | _stored(file)
-    return found
+    files = (program.files[path] for path in paths if path in program.files)
+    return {name for file in files if file.tree is not None for name in _members_of(file)}
+
+
+def _members_of(file: File) -> set[str]:
+    return {name for scope in file.classes for name in scope.bound} | _stored(file)
 
 
 def _stored(file: File) -> set[str]:
@@ -138,14 +139,13 @@ def _attributes_in(node: ast.AST) -> Iterator[str]:
 
 
 def _is_set_elsewhere(after: Program, attr: str) -> bool:
-    """True where something may have an attribute of that name: a file sets it, or an option is called so."""
+    """True where something may have an attribute of that name: a class or a file sets it, or an option is called so."""
     text = attr.encode()
-    pattern = re.compile(
-        rb"\bdef %b\b|\.%b\s*=[^=]|--%b\b|^\s*%b\s*[:=]" % (text, text, text.replace(b"_", b"[-_]"), text), re.M
-    )
+    pattern = re.compile(rb"\.%b\s*=[^=]|--%b\b|^\s*%b\s*[:=]" % (text, text.replace(b"_", b"[-_]"), text), re.M)
     files = [file for file in after.files.values() if text in file.source]
-    return any(pattern.search(file.source) for file in files) or any(
-        file.tree is not None and attr in _stored(file) for file in files
+    return any(
+        pattern.search(file.source) or (attr in _members_of(file) if file.tree is not None else b"def " in file.source)
+        for file in files
     )
 
 
