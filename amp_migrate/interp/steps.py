@@ -214,9 +214,17 @@ class Steps:
         if not given:
             found = Step((Place(node.value, (Field(node.attr.value), *place.keys), place.frames),))
         else:
-            parts = ((value, (*selector, *place.keys)) for value, selector in given)
-            found = Step(tuple(self._elsewhere(value, keys, place.frames) for value, keys in parts))
+            parts = [(value, (*selector, *place.keys)) for value, selector in given]
+            same = [self._elsewhere(value, keys, place.frames) for value, keys in parts]
+            of_any_call = [Place(value, keys) for value, keys in parts if not self._is_set_before(value, node)]
+            found = Step(tuple(dict.fromkeys([*same, *of_any_call])))
         return either([found, self._put(node, place)])
+
+    def _is_set_before(self, value: cst.BaseExpression, node: cst.Attribute) -> bool:
+        """True where each call of the function that reads an attribute has given it a value before."""
+        setter = self.facts.tree.statement_of(value)
+        around = self.facts.tree.statement_of(node).path()
+        return any(one.block is setter.block and one.index > setter.index for one in around)
 
     def _property(self, node: cst.Attribute, place: Place) -> Step | None:
         """What a property of a class of the unit returns."""

@@ -115,8 +115,18 @@ class _After:
         for frame in self.values.steps.calls.entered(call):
             if not all(self.values.runs_under_autocast([one]) for one in frame.function.descendants()):
                 yield frame.function, ()
-            elif any(self.may_be_half(Place(arg.value, keys, frames)) for arg in call.args for keys in ((), (ANY,))):
+            elif any(
+                self.may_be_half(Place(arg.value, keys, frames)) for arg in call.args for keys in ((), (ANY,))
+            ) or any(map(self.may_be_half, self._kept_by(frame.function))):
                 yield frame.function, (*frames, frame)[-MOST_FRAMES:]
+
+    def _kept_by(self, function: Function) -> Iterator[Place]:
+        """What a method reads of its object: the state that an earlier call has left."""
+        for statement in function.descendants() if function.receiver else ():
+            for part in self.facts.tree.expressions(statement):
+                if isinstance(part, cst.Attribute) and isinstance(part.value, cst.Name):
+                    if part.value.value == function.receiver and self.facts.tree.call_of(part) is None:
+                        yield Place(part)
 
     def may_be_half(self, place: Place) -> bool:
         """True for what may be half, since a region may have made it."""
