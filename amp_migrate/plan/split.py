@@ -20,7 +20,8 @@ def split_recognition(facts: Facts, found: Recognition) -> list[Recognition]:
     """The independent parts of what was found, in the order of their setups; the whole where anything is shared."""
     areas = _connected(facts, {place.function.whole for place in _places(facts, found)})
     recognitions = [_part(facts, found, area) for area in _completed(facts, found, areas)]
-    if not recognitions or not all(_is_whole(one) for one in recognitions) or _share_optimizers(facts, recognitions):
+    is_split = all(map(_is_whole, recognitions)) and not _see_names_of_others(recognitions)
+    if len(recognitions) < 2 or not is_split or _share_optimizers(facts, recognitions):
         return [found]
     recognitions.sort(key=lambda one: found.setups.index(one.setups[0]))
     first = dataclasses.replace(
@@ -57,12 +58,17 @@ def _connected(facts: Facts, functions: set[Function]) -> list[Area]:
 
 
 def _completed(facts: Facts, found: Recognition, areas: list[Area]) -> list[Area]:
-    """A class that sets up in one method and trains in another is one area, whoever calls them."""
+    """A class that sets up in one method and trains in another is one area, whoever calls them; so are a function that
+    sets up and one that trains, of which some function calls both.
+    """
     together = list(areas)
     for area in areas:
         if not _is_whole(_part(facts, found, area)):
             roots = _roots(facts, area)
             together += [area | other for other in areas if _roots(facts, other) & roots]
+            callers = [one for one in facts.tree.functions if facts.calls.reaches(one, area.__contains__)]
+            called = {inner for one in callers for inner in facts.calls.reachable(one)}
+            together += [area | other for other in areas if other & called]
     return _united(together)
 
 
@@ -80,11 +86,20 @@ def _roots(facts: Facts, area: Area) -> set[Class]:
 
 
 def _is_whole(part: Recognition) -> bool:
-    """True for what holds setup and backward, and nothing that all functions of the file can see."""
-    at_module_level = any(backward.statement.function.is_module for backward in part.backwards) or any(
-        setup.statement.function.is_module for setup in part.setups
+    """True for what holds setup and backward."""
+    return any(setup.optimizers for setup in part.setups) and bool(part.backwards)
+
+
+def _see_names_of_others(parts: list[Recognition]) -> bool:
+    """True where one sets up or trains at the level of a module that holds a part of another one, too."""
+    homes = [{one.statement.function for one in (*part.setups, *part.backwards)} for part in parts]
+    roots = [{one.root for one in home} for home in homes]
+    return any(
+        not home.isdisjoint(other)
+        for home, own in zip(homes, roots, strict=True)
+        for other in roots
+        if other is not own
     )
-    return any(setup.optimizers for setup in part.setups) and bool(part.backwards) and not at_module_level
 
 
 def _share_optimizers(facts: Facts, parts: list[Recognition]) -> bool:
