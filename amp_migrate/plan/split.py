@@ -61,15 +61,20 @@ def _completed(facts: Facts, found: Recognition, areas: list[Area]) -> list[Area
     """A class that sets up in one method and trains in another is one area, whoever calls them; so are a function that
     sets up and one that trains, of which some function calls both.
     """
-    together = list(areas)
-    for area in areas:
-        if not _is_whole(_part(facts, found, area)):
-            roots = _roots(facts, area)
-            together += [area | other for other in areas if _roots(facts, other) & roots]
-            callers = [one for one in facts.tree.functions if facts.calls.reaches(one, area.__contains__)]
-            called = {inner for one in callers for inner in facts.calls.reachable(one)}
-            together += [area | other for other in areas if other & called]
-    return _united(together)
+    for joined in (_of_one_class, _of_one_caller):
+        parts = [area for area in areas if not _is_whole(_part(facts, found, area))]
+        areas = _united([*areas, *(area | other for area in parts for other in joined(facts, area, areas))])
+    return areas
+
+
+def _of_one_class(facts: Facts, area: Area, areas: list[Area]) -> list[Area]:
+    return [other for other in areas if _roots(facts, other) & _roots(facts, area)]
+
+
+def _of_one_caller(facts: Facts, area: Area, areas: list[Area]) -> list[Area]:
+    callers = [one for one in facts.tree.functions if facts.calls.reaches(one, area.__contains__)]
+    called = {inner for one in callers for inner in facts.calls.reachable(one)}
+    return [other for other in areas if other & called]
 
 
 def _united(sets: Iterable[Area]) -> list[Area]:
@@ -92,7 +97,10 @@ def _is_whole(part: Recognition) -> bool:
 
 def _see_names_of_others(parts: list[Recognition]) -> bool:
     """True where one sets up or trains at the level of a module that holds a part of another one, too."""
-    homes = [{one.statement.function for one in (*part.setups, *part.backwards)} for part in parts]
+    homes = [
+        {one.statement.function for one in part.setups} | {one.statement.function for one in part.backwards}
+        for part in parts
+    ]
     roots = [{one.root for one in home} for home in homes]
     return any(
         not home.isdisjoint(other)
