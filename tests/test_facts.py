@@ -560,3 +560,32 @@ def test_the_objects_behind_a_name_have_one_order():
     run = [sys.executable, "-c", script]
     orders = {subprocess.check_output(run, env={**os.environ, "PYTHONHASHSEED": seed}) for seed in "1234"}
     assert len(orders) == 1
+
+
+@pytest.mark.parametrize(
+    ("code", "line"),
+    [
+        ("def go(a): ...\ndef go(a, b): ...\nask(go(1, 2))", 2),
+        ("def go(a): ...\nask(go(1))\ndef go(a, b): ...", 1),
+        ("def go(a): ...\ndef go(a, b): ...\ndef run():\n    ask(go(1, 2))", 2),
+        ("def go(a): ...\nfrom other import own\ndef go(a, b): ...\ndef go(a, b, c): ...\nask(go(1, 2, 3))", 4),
+        ("def run():\n    def go(): ...\n    def go(a): ...\n    ask(go(1))", 3),
+        ("if here:\n    def go(): ...\nelse:\n    def go(a): ...\nask(go())", None),
+        ("def go(): ...\ndef run():\n    ask(go())\nrun()\ndef go(a): ...", None),
+        ("def go(): ...\ngo = other(go)\nask(go())", None),
+        ("class Steps:\n    def go(self): ...\n    def go(self): ...\n    def run(self):\n        ask(self.go())", 3),
+        ("class Steps:\n    def go(self): ...\nclass Steps:\n    def go(self): ...\nask(Steps().go())", 4),
+    ],
+)
+def test_the_last_definition_counts(code, line):
+    facts = facts_of(code)
+    (call,) = asked(facts)
+    run = facts.objects.called_function(call)
+    assert (run and facts.line(run.node)) == line
+
+
+def test_a_property_is_what_reads_it():
+    (owner,) = facts_of(
+        "class Steps:\n    @property\n    def rate(self): ...\n    @rate.setter\n    def rate(self, value): ...\n"
+    ).tree.classes
+    assert owner.methods["rate"].is_property

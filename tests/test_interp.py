@@ -259,6 +259,25 @@ def test_what_is_not_in_sight_may_be_half(expression):
     assert value.is_open and value.may_be_half and not value.is_half
 
 
+@pytest.mark.parametrize("changed", ["{0}.to(1)", "{0}", "2 * {0}[0]"])
+@pytest.mark.parametrize("held", ["self.batch.x", "batch.x", "self.x"])
+def test_what_an_attribute_was_before_it_is_made_of_itself_is_not_in_sight(held, changed):
+    code = f"""
+        from elsewhere import Held, read
+
+        class Run(Held):
+            def prepare(self, batch):
+                self.batch = read()
+                {held} = {changed.format(held)}
+
+            def other(self, batch):
+                {held} = {held}.cuda()
+                found = {held}
+        """
+    facts = facts_of(textwrap.dedent(code))
+    assert Values(facts, facts.analysis(Steps), Safety()).of(_found(facts)).is_open
+
+
 def test_nothing_is_half_where_autocast_is_off():
     facts = facts_of(SCRIPT.format(expression="s @ s"))
     values = Values(facts, facts.analysis(Steps), Safety())

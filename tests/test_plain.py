@@ -823,3 +823,8 @@ def test_a_model_that_runs_in_the_call_for_its_gradient_stays_out_of_autocast(to
     assert "\ngrad = torch.autograd.grad(outputs=model(x).sum(), inputs=x, create_graph=True)[0]\n" in output
     assert '\nwith torch.amp.autocast("cuda"):\n    loss = model(x).float().mean()\n' in output
     assert "\nscaler.scale(penalty).backward()\n" in output
+
+
+def test_a_sum_of_nothing_but_starred_arguments_stops_nobody():
+    source = START + "print(torch.sum(*[x]))\n" + STEP
+    assert migrate_source(source.encode(), Options(api="torch.amp")).status == "migrated"

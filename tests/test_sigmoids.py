@@ -294,3 +294,39 @@ def test_every_use_of_the_probabilities_keeps_its_meaning(made, taken):
     for loss in ("bce", "mse"):
         before, after = (run(text, ("--loss", loss)) for text in (source, result.output.decode()))
         assert after.losses == pytest.approx(before.losses, rel=1e-3), after
+
+
+NAMED_TWICE = """\
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+critic = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 1), nn.Sigmoid()).cuda()
+optimizer = torch.optim.SGD(critic.parameters(), lr=0.1)
+bce = nn.BCELoss()
+
+
+def train(rounds):
+    for _ in range(rounds):
+        outputs = critic(torch.randn(4, 8).cuda())
+        loss = bce(outputs.flatten(), torch.ones(4).cuda())
+        score = outputs
+        outputs = critic(torch.randn(4, 8).cuda())
+        loss = loss + bce(outputs.flatten(), torch.zeros(4).cuda())
+        print("loss", LOGGED)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+
+train(3)
+"""
+
+
+@pytest.mark.parametrize(("logged", "kept"), [("loss.item()", "outputs"), ("score.mean().item()", "outputs.sigmoid()")])
+def test_a_name_that_nothing_reads_may_hold_logits(logged, kept):
+    source = NAMED_TWICE.replace("LOGGED", logged)
+    result = migrate_source(source.encode(), Options(api="torch.amp"))
+    output = result.output.decode()
+    assert f"    score = {kept}\n" in output and "BCEWithLogitsLoss" in output, result.findings
+    assert run(output).losses == pytest.approx(run(source).losses, rel=1e-2)

@@ -87,6 +87,16 @@ class TestImports:
         assert canonical(here, "net.models.Net") == tree.named("net/models.Net")
         assert canonical(here, "net.Net") == tree.named("net/models/net.Net")
 
+    def test_a_module_has_no_module_in_it(self, tree: Tree) -> None:
+        """`from model.layers import Layer` beside a model.py, in a folder that no package is."""
+        tree({"model/layers.py": "", "model/model.py": "class Net: pass\nlr = 1\n", "model/lr.py": "", "train.py": ""})
+        for here in (tree.path("model/trainer.py"), tree.path("model/model.py"), tree.path("train.py")):
+            assert canonical(here, "model.layers.Layer") == tree.named("model/layers.Layer")
+            assert canonical(here, "model.model.Net") == tree.named("model/model.Net")
+        here = tree.path("model/trainer.py")
+        assert canonical(here, "model.Net.apply") == tree.named("model/model.Net.apply")
+        assert canonical(here, "model.lr") == tree.named("model/model.lr")
+
     def test_behind_a_link(self, tree: Tree) -> None:
         tree({"models/net.py": "", "models/zoo/__init__.py": "", "bench/train.py": "", "bench/sub/__init__.py": ""})
         tree.path("bench/models").symlink_to("../models")

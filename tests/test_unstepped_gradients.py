@@ -41,6 +41,10 @@ PROGRAMS = {
     "a clip over two": (TWO, BOTH + CLIP + "one.step()\n" + BOTH + CLIP + "two.step()\n"),
     "a clip over two, then both": (TWO, BOTH + CLIP + "one.step()\n" + BOTH + CLIP + "one.step()\ntwo.step()\n"),
     "printed, then clipped": (TWO, BOTH + LARGEST + CLIP + "two.step()\n" + BOTH + CLIP + "one.step()\n"),
+    "printed behind the step of another": (TWO, BOTH + f"two.step()\n{LARGEST}" + BOTH + "one.step()\n"),
+    "printed behind one that may step": (TWO, BOTH + f"if i % 2:\n    two.step()\n{LARGEST}" + BOTH + "one.step()\n"),
+    "printed behind both": (TWO, BOTH + "one.step()\n" + BOTH + f"two.step()\n{LARGEST}"),
+    "printed in some rounds": (TWO, BOTH + "one.step()\n" + BOTH + f"two.step()\nif i % 2:\n    {LARGEST}"),
     "optimizers of two arms": (CHOSEN, BOTH + CLIP + "if i > 4:\n    one.step()\ntwo.step()\n"),
 }
 
@@ -56,9 +60,8 @@ def test_it_is_unscaled_and_trains_on(name):
     assert after.losses == pytest.approx(before.losses, rel=0.01)
 
 
-@pytest.mark.parametrize("step", ["two.step()", "if i % 2:\n    two.step()"])
-def test_behind_the_update_of_another_optimizer_it_is_refused(step):
-    body = BOTH + f"{step}\n{LARGEST}" + BOTH + "one.step()\n"
+def test_what_a_step_has_left_in_them_is_of_another_scale():
+    body = BOTH + "two.step()\none.zero_grad()\n" + BACKWARD + f"one.step()\n{LARGEST}"
     source = TWO + "".join(f"    {line}\n" for line in body.splitlines())
     result = migrate_source(source.encode(), Options(api="torch.amp"))
     assert [one.code for one in result.findings] == ["AMP904"]

@@ -39,7 +39,9 @@ class Hierarchy:
         return self._derived[owner]
 
     def root_class(self, owner: Class) -> Class:
-        """The top of the hierarchy of a class inside the unit; instances are known by it."""
+        """The top of the hierarchy of a class inside the unit; instances are known by it. Where all classes derived
+        from a base have another one first, the top of that: `class Trainer(Models, Steps)` makes the `self` of both.
+        """
         return self._roots[owner]
 
     def method_of(self, owner: Class, name: str) -> Function | None:
@@ -73,7 +75,9 @@ class Hierarchy:
 
     @cached_property
     def _roots(self) -> dict[Class, Class]:
-        return {owner: self._root_above(owner) for owner in self.tree.classes}
+        above = {owner: self._root_above(owner) for owner in self.tree.classes}
+        beside = {top: {above[one] for one in self.derived(top) if one is not top} for top in above.values()}
+        return {owner: next(iter(beside[top])) if len(beside[top]) == 1 else top for owner, top in above.items()}
 
     def _root_above(self, owner: Class) -> Class:
         while parents := self.bases(owner):

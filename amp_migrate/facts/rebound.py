@@ -8,6 +8,10 @@ model.cuda()                         and the others what it made, also behind `g
 from engine import do_train
 ...
 def do_train(model, loader):         nothing means that of the engine from here on
+
+def load_checkpoint(model, path):
+    ...
+def load_checkpoint(args, model):    so does the last of several definitions
 """
 
 from __future__ import annotations
@@ -35,13 +39,15 @@ def meant_at_first(tree: Tree, variable: Variable, has_attribute: Callable[[str]
     `has_attribute` says whether a module that the name is first has something of a name.
     """
     first, others = variable.bindings[0], [one.statement for one in variable.bindings[1:]]
-    if first.kind != "import" or not others or first.statement is None or None in others:
+    if first.kind not in ("import", "def", "class") or not others or first.statement is None or None in others:
         return None
     bound = [one for one in others if one is not None]
     own = [one for one in bound if one.function is first.statement.function]
     turn = _turning_point(first.statement, own)
     if turn is None or not all(one in own or _is_late(tree, one.function, turn) for one in bound):
         return None
+    if first.kind != "import" and isinstance(turn.node, cst.Assign):
+        return None  # `step = wrap(step)` runs what it was at first
     is_module = isinstance(first.node, cst.Import) or all(isinstance(one.node, cst.Assign) for one in own)
     loads = []
     for load in variable.loads:

@@ -598,7 +598,8 @@ class _ModuleTree:
         self.functions.append(function)
         self.function_at[node] = function
         if owner is not None:
-            owner.methods.setdefault(function.name, function)
+            if not any(function.name in names_in(one) for one in node.decorators):  # `@rate.setter` keeps the getter
+                owner.methods[function.name] = function
         function.body = Block(function, None, "body", node.body)
         self._fill_suite(function.body, node.body, None)
 

@@ -151,22 +151,23 @@ def _absolute(file: Path, parts: tuple[str, ...]) -> str | None:
 
 
 def _is_in_the_way(folder: str, parts: tuple[str, ...], roots: tuple[str, ...]) -> bool:
-    """True for `a.b` in a package that holds a module `a.py` of its own, where the package `a` with its module `b` lies
-    further up: a module has no module in it. (Where it has a class of that name, a script beside it that says
-    `from a import b` means the class.)
+    """True for `a.b` in a folder that holds a module `a.py` of its own, where a folder `a` with a module `b` lies
+    further up: a module has no module in it. (Where it has a class or a variable of that name, a script beside it that
+    says `from a import b` means that.)
     """
     own = _joined_path(folder, parts[0])
-    if len(parts) == 1 or not _is_package(folder) or _is_package(own) or not _is_module(own):
+    if len(parts) == 1 or _is_package(own) or not _is_module(own):
         return False
     others = (_joined_path(root, parts[0]) for root in roots[roots.index(folder) + 1 :])
-    below = [_joined_path(other, parts[1]) for other in others if _is_package(other)]
+    below = [_joined_path(other, parts[1]) for other in others]
     return any(_is_module(one) or _is_package(one) for one in below) and not _defines(f"{own}.py", parts[1])
 
 
 @cache
 def _defines(file: str, name: str) -> bool:
-    """True for a class or function at the top of a file."""
-    return re.search(rb"^(?:class|def) +%s\b" % name.encode(), read_if_there(Path(file)), re.MULTILINE) is not None
+    """True for a class, a function or a variable at the top of a file."""
+    bound = rb"^(?:class +|def +|(?=\w+ *[:=]))%s\b" % name.encode()
+    return re.search(bound, read_if_there(Path(file)), re.MULTILINE) is not None
 
 
 def _is_namesake(root: str, parts: tuple[str, ...]) -> bool:

@@ -20,7 +20,7 @@ from amp_migrate.facts import Facts
 from amp_migrate.facts.contents import ANY, Key, Put, constant_key, key_of, may_be_same
 from amp_migrate.facts.object import Object
 from amp_migrate.facts.reaching import reaching
-from amp_migrate.facts.tree import Function, called_name
+from amp_migrate.facts.tree import Function, called_name, walk
 from amp_migrate.facts.values import UNKNOWN, literal_value
 from amp_migrate.facts.variables import Binding, Variable
 from amp_migrate.interp.calls import SINGLE, Calls
@@ -211,14 +211,17 @@ class Steps:
         row = models.method(node.attr.value) if not given else None
         if row is not None and row.kind == "property":
             return Step(made=(Made(node, (row,), (Place(node.value, (), place.frames),)),))
-        if not given:
-            found = Step((Place(node.value, (Field(node.attr.value), *place.keys), place.frames),))
-        else:
-            parts = [(value, (*selector, *place.keys)) for value, selector in given]
-            same = [self._elsewhere(value, keys, place.frames) for value, keys in parts]
-            of_any_call = [Place(value, keys) for value, keys in parts if not self._is_set_before(value, node)]
-            found = Step(tuple(dict.fromkeys([*same, *of_any_call])))
-        return either([found, self._put(node, place)])
+        parts = [(value, (*selector, *place.keys)) for value, selector in given]
+        stored = [self._elsewhere(value, keys, place.frames) for value, keys in parts]
+        stored += [Place(value, keys) for value, keys in parts if not self._is_set_before(value, node)]
+        if all(self._reads(value, node) for value, _ in given):  # `batch.x = batch.x.to(device)`: something was there
+            stored.append(Place(node.value, (Field(node.attr.value), *place.keys), place.frames))
+        return either([Step(tuple(dict.fromkeys(stored))), self._put(node, place)])
+
+    def _reads(self, value: cst.BaseExpression, node: cst.Attribute) -> bool:
+        """True for a value that is made of what an attribute was before."""
+        parts = (part for part in walk(value) if isinstance(part, cst.Attribute) and part.attr.value == node.attr.value)
+        return any(self.facts.text(part) == self.facts.text(node) for part in parts)
 
     def _is_set_before(self, value: cst.BaseExpression, node: cst.Attribute) -> bool:
         """True where each call of the function that reads an attribute has given it a value before."""

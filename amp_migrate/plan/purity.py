@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import libcst as cst
 
+from amp_migrate.facts import Facts
 from amp_migrate.facts.tree import Statement, called_name, walk
 
 # Calls that only look: a variable made by them can go with its last use.
@@ -24,3 +25,12 @@ def only_says(statement: Statement) -> bool:
     """True for a statement that does nothing but to log or print."""
     call = statement.node.value if isinstance(statement.node, cst.Expr) else None
     return isinstance(call, cst.Call) and any(word in called_name(call).lower() for word in _SAYING)
+
+
+def is_unread(facts: Facts, statement: Statement) -> bool:
+    """True for an assignment that computes nothing, to names that nothing reads."""
+    node = statement.node
+    if not isinstance(node, cst.Assign) or not only_looks(node.value):
+        return False
+    bound = [facts.names.variable_at(one.target) for one in node.targets]
+    return all(one is not None and not one.is_read for one in bound)

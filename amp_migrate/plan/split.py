@@ -20,7 +20,8 @@ def split_recognition(facts: Facts, found: Recognition) -> list[Recognition]:
     """The independent parts of what was found, in the order of their setups; the whole where anything is shared."""
     areas = _connected(facts, {place.function.whole for place in _places(facts, found)})
     recognitions = [_part(facts, found, area) for area in _completed(facts, found, areas)]
-    if not recognitions or not all(_is_whole(one) for one in recognitions) or _share_optimizers(facts, recognitions):
+    is_split = all(map(_is_whole, recognitions)) and not _see_names_of_others(recognitions)
+    if len(recognitions) < 2 or not is_split or _share_optimizers(facts, recognitions):
         return [found]
     recognitions.sort(key=lambda one: found.setups.index(one.setups[0]))
     first = dataclasses.replace(
@@ -57,13 +58,23 @@ def _connected(facts: Facts, functions: set[Function]) -> list[Area]:
 
 
 def _completed(facts: Facts, found: Recognition, areas: list[Area]) -> list[Area]:
-    """A class that sets up in one method and trains in another is one area, whoever calls them."""
-    together = list(areas)
-    for area in areas:
-        if not _is_whole(_part(facts, found, area)):
-            roots = _roots(facts, area)
-            together += [area | other for other in areas if _roots(facts, other) & roots]
-    return _united(together)
+    """A class that sets up in one method and trains in another is one area, whoever calls them; so are a function that
+    sets up and one that trains, of which some function calls both.
+    """
+    for joined in (_of_one_class, _of_one_caller):
+        parts = [area for area in areas if not _is_whole(_part(facts, found, area))]
+        areas = _united([*areas, *(area | other for area in parts for other in joined(facts, area, areas))])
+    return areas
+
+
+def _of_one_class(facts: Facts, area: Area, areas: list[Area]) -> list[Area]:
+    return [other for other in areas if _roots(facts, other) & _roots(facts, area)]
+
+
+def _of_one_caller(facts: Facts, area: Area, areas: list[Area]) -> list[Area]:
+    callers = [one for one in facts.tree.functions if facts.calls.reaches(one, area.__contains__)]
+    called = {inner for one in callers for inner in facts.calls.reachable(one)}
+    return [other for other in areas if other & called]
 
 
 def _united(sets: Iterable[Area]) -> list[Area]:
@@ -80,11 +91,23 @@ def _roots(facts: Facts, area: Area) -> set[Class]:
 
 
 def _is_whole(part: Recognition) -> bool:
-    """True for what holds setup and backward, and nothing that all functions of the file can see."""
-    at_module_level = any(backward.statement.function.is_module for backward in part.backwards) or any(
-        setup.statement.function.is_module for setup in part.setups
+    """True for what holds setup and backward."""
+    return any(setup.optimizers for setup in part.setups) and bool(part.backwards)
+
+
+def _see_names_of_others(parts: list[Recognition]) -> bool:
+    """True where one sets up or trains at the level of a module that holds a part of another one, too."""
+    homes = [
+        {one.statement.function for one in part.setups} | {one.statement.function for one in part.backwards}
+        for part in parts
+    ]
+    roots = [{one.root for one in home} for home in homes]
+    return any(
+        not home.isdisjoint(other)
+        for home, own in zip(homes, roots, strict=True)
+        for other in roots
+        if other is not own
     )
-    return any(setup.optimizers for setup in part.setups) and bool(part.backwards) and not at_module_level
 
 
 def _share_optimizers(facts: Facts, parts: list[Recognition]) -> bool:

@@ -97,7 +97,8 @@ class Index:
         """
         reasons = dict(unit.reasons)
         helpers = self._helpers(unit, with_makers=with_makers)
-        for file, reason in (*self._callers(unit), *self._used(unit), *helpers, *self._in_tables(unit)):
+        used = (*self._callers(unit), *self._used(unit), *helpers, *self._in_tables(unit))
+        for file, reason in (*used, *self.relatives(unit).items()):
             reasons.setdefault(file, reason)
         if len(reasons) == len(unit.reasons):
             return None

@@ -26,6 +26,7 @@ from amp_migrate.interp.search import trace
 from amp_migrate.interp.steps import Steps
 from amp_migrate.models import traits
 from amp_migrate.models.queries import is_refused, keeps_numbers_or_floats
+from amp_migrate.plan.purity import is_unread
 from amp_migrate.plan.regions.moved import before_casts
 
 _LOSS = "BCELoss"
@@ -138,7 +139,11 @@ class _Planner:
         return found if all(self._takes_output(loss, outputs, models) for loss in losses) else None
 
     def _reads_values(self, load: cst.Name) -> bool:
-        """False for `output.size()` and `torch.ones_like(output)`, which are the same for logits."""
+        """False for `output.size()` and `torch.ones_like(output)`, which are the same for logits, and for a name that
+        nothing reads.
+        """
+        if is_unread(self.facts, self.facts.tree.statement_of(load)):
+            return False
         parent = self.facts.tree.parents.get(load)
         if isinstance(parent, cst.Attribute):
             return not any(parent.attr.value in traits.named(trait) for trait in _SAME_FOR_LOGITS)

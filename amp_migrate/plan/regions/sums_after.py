@@ -31,6 +31,6 @@ def halves_summed_after(facts: Facts, values: Values) -> Iterator[cst.BaseExpres
         if called_name(call) not in names(is_sum) or values.runs_under_autocast([statement]):
             continue
         for made in values.steps.of(Place(call)).made:
-            value = values.at(made.operands[0]) if made.cast is None else None
+            value = values.at(made.operands[0]) if made.operands and made.cast is None else None
             if value is not None and value.may_be_half and not value.is_open:
                 yield made.operands[0].node

@@ -115,10 +115,11 @@ class _After:
         for frame in self.values.steps.calls.entered(call):
             if not all(self.values.runs_under_autocast([one]) for one in frame.function.descendants()):
                 yield frame.function, ()
-            elif any(
-                self.may_be_half(Place(arg.value, keys, frames)) for arg in call.args for keys in ((), (ANY,))
-            ) or any(map(self.may_be_half, self._kept_by(frame.function))):
+            elif self._is_given_half(call, frames) or any(map(self.may_be_half, self._kept_by(frame.function))):
                 yield frame.function, (*frames, frame)[-MOST_FRAMES:]
+
+    def _is_given_half(self, call: cst.Call, frames: Frames) -> bool:
+        return any(self.may_be_half(Place(arg.value, keys, frames)) for arg in call.args for keys in ((), (ANY,)))
 
     def _kept_by(self, function: Function) -> Iterator[Place]:
         """What a method reads of its object: the state that an earlier call has left."""

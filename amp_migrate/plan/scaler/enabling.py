@@ -22,7 +22,7 @@ from amp_migrate.facts.tree import Block, Function, Statement, called_name, walk
 from amp_migrate.facts.values import literal_value
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.model import Backward, Condition, Guard, Recognition, Setup
-from amp_migrate.plan.purity import only_looks, only_says
+from amp_migrate.plan.purity import is_unread, only_says
 from amp_migrate.plan.scaler.carried import Hung
 from amp_migrate.plan.scaler.given_guards import GivenGuard, given_guard, with_given
 from amp_migrate.plan.scaler.latch import Latch, find_latch
@@ -295,19 +295,10 @@ def _imports_for_setups(facts: Facts, found: Recognition, statement: Statement) 
 
 def _only_prepares(facts: Facts, statement: Statement) -> bool:
     """`model.cuda()`, messages, and names that nothing reads."""
-    if only_says(statement) or _is_unread(facts, statement):
+    if only_says(statement) or is_unread(facts, statement):
         return True
     call = statement.node.value if isinstance(statement.node, cst.Expr) else None
     return isinstance(call, cst.Call) and called_name(call) in ("cuda", "to")
-
-
-def _is_unread(facts: Facts, statement: Statement) -> bool:
-    """True for an assignment that computes nothing, to names that nothing reads: it says nothing of its condition."""
-    node = statement.node
-    if not isinstance(node, cst.Assign) or not only_looks(node.value):
-        return False
-    bound = [facts.names.variable_at(one.target) for one in node.targets]
-    return all(one is not None and not one.is_read for one in bound)
 
 
 def _as_conditions(facts: Facts, found: Recognition, guard: Guard) -> list[Condition]:

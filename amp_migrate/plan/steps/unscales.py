@@ -112,11 +112,22 @@ class UnscalePlanner:
                 message = f"{text} may use gradients of an optimizer that steps later than another one"
                 raise Refusal(GRADIENTS_IN_USE, use.node, message, self._models_elsewhere(use))
         for cluster in self._clusters(members, uses):
-            unscale = self._place(members, cluster, sources)
+            is_stepped = all(self._is_stepped(use, members) for use in cluster)
+            others = [] if is_stepped else self._steps_before(cluster, members, sources)
+            unscale = self._place(members, cluster, [*others, *(use.statement for use in cluster)], sources)
             if unscale not in self.unscales:
                 self.unscales.append(unscale)
-            if not all(self._is_stepped(use, members) for use in cluster):
+            if not is_stepped:
                 self.unstepped[unscale] = (members, cluster)
+
+    def _steps_before(self, uses: list[GradientUse], members: ObjectSet, sources: list[Point]) -> list[Statement]:
+        """The steps of other optimizers between a backward and the uses: after their update, it is too late."""
+        used, ends = set(self.graph.points([use.statement for use in uses])), self.graph.ends(members)
+        steps = {step.statement: self.graph.points([step.statement]) for step in self.graph.steps}
+        reached = {
+            at: points for at, points in steps.items() if self.graph.path_exists(sources, points.__contains__, ends)
+        }
+        return [at for at, points in reached.items() if self.graph.path_exists(points, used.__contains__, ends)]
 
     def _is_taken(self, points: list[Point], members: ObjectSet) -> bool:
         """True where a step or a use of gradients follows, before they are cleared."""
@@ -190,11 +201,13 @@ class UnscalePlanner:
             clusters.append((reached, [*(one for other in joined for one in other[1]), use]))
         return [cluster for _, cluster in clusters]
 
-    def _place(self, members: ObjectSet, uses: list[GradientUse], sources: list[Point]) -> Unscale:
-        """The innermost statement that every use is reached through, and no micro-batch passes."""
+    def _place(
+        self, members: ObjectSet, uses: list[GradientUse], statements: list[Statement], sources: list[Point]
+    ) -> Unscale:
+        """The innermost statement that each of some statements is reached through, and no micro-batch passes."""
         ends, backward = self.graph.ends(members), self.graph.is_backward(members)
-        targets = self.graph.points([use.statement for use in uses])
-        for candidate in self._candidates(uses):
+        targets = self.graph.points(statements)
+        for candidate in self._candidates(statements):
             points = self.graph.entries(candidate)
             entered = set(points)
             if self._reached_around(entered, sources, targets, ends):
@@ -220,9 +233,9 @@ class UnscalePlanner:
             lambda point: ends(point) or point in entered,
         )
 
-    def _candidates(self, uses: list[GradientUse]) -> Iterator[Statement]:
-        """The statements that hold the uses, from the first use outwards."""
-        trails = [point.trail() for use in uses for point in self.graph.points([use.statement])]
+    def _candidates(self, statements: list[Statement]) -> Iterator[Statement]:
+        """The statements that hold some statements, from the first of these outwards."""
+        trails = [point.trail() for point in self.graph.points(statements)]
         shared: list[Statement] = []
         for level in zip(*trails, strict=False):
             if any(statement.block is not level[0].block for statement in level):

@@ -145,7 +145,7 @@ class UpdatePlanner:
 
     def _leads_to(self, unscale: Unscale, group: list[Step]) -> bool:
         steps = {step.statement for step in group}
-        return self.graph.path_exists(
+        return unscale.before in steps or self.graph.path_exists(
             self.graph.points([unscale.before]), lambda point: point.statement in steps, self.graph.is_any_backward
         )
 
@@ -277,6 +277,8 @@ class UpdatePlanner:
 
     def _place_early_updates(self, unscale: Unscale, anchor: Statement) -> None:
         """A jump that leaves the step after unscale_ gets an update of its own."""
+        if unscale.before is anchor and unscale.before in {step.statement for step in self.steps}:
+            return  # the step comes at once
         inside = self.graph.inside(anchor)
         starts = self.graph.points([unscale.before])
         jumps: dict[Statement, list[Point]] = {}

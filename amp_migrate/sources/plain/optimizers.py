@@ -12,7 +12,8 @@ import libcst as cst
 from amp_migrate.facts import Facts
 from amp_migrate.facts.answers import Answers
 from amp_migrate.facts.object import Object, ObjectSet
-from amp_migrate.facts.tree import Class, Statement, called_name, walk
+from amp_migrate.facts.tree import Class, Statement, argument_value, called_name, walk
+from amp_migrate.facts.variables import Variable
 from amp_migrate.files.returned import own_nodes
 from amp_migrate.files.syntax import tree_of
 from amp_migrate.plan.given_models import GivenModels
@@ -149,7 +150,34 @@ class Optimizers:
 
     def _builds(self, call: cst.Call) -> bool:
         """True for a call that builds an optimizer. A lambda that calls itself for it builds none."""
-        return self._building.to(call, lambda: self._is_built_by(call))
+        return self._building.to(call, lambda: self._is_built_by(call) and not self._has_what_nobody_runs(call))
+
+    def _has_what_nobody_runs(self, call: cst.Call) -> bool:
+        """True for an optimizer of weights that nothing else names, beside no backward: a schedule is drawn with it."""
+        beside = self.facts.tree.function_of(call).descendants()
+        is_torch = (self.facts.names.dotted(call.func) or "").startswith("torch.optim.")
+        if not is_torch or any(called_name(one) == "backward" for at in beside for one in self.facts.tree.calls(at)):
+            return False
+        inside: set[cst.CSTNode] = set()
+        variables: dict[Variable, None] = {}
+        waiting = [argument_value(call, "params", 0)]
+        while waiting:
+            parts = [*walk(node)] if (node := waiting.pop()) is not None else []
+            inside.update(parts)
+            names = [one for one in parts if isinstance(one, cst.Name) and not self.facts.tree.is_label(one)]
+            if not parts or any(map(self.facts.names.is_unbound, names)):
+                return False
+            found = {one for one in map(self.facts.names.variable_at, names) if one is not None} - variables.keys()
+            local = [one for one in found if not self._is_class(one)]
+            variables |= dict.fromkeys(local)
+            waiting += [binding.value for one in local for binding in one.bindings]
+        return all(inside.issuperset(one.loads) and not self.facts.names.used_elsewhere(one) for one in variables)
+
+    def _is_class(self, variable: Variable) -> bool:
+        """True for what makes something new: torch, and a class of the unit."""
+        source = self.facts.names.source(variable)
+        is_torch = (source.import_path or "").partition(".")[0] == "torch"
+        return is_torch or all(one.kind == "class" for one in source.bindings)
 
     def _is_built_by(self, call: cst.Call) -> bool:
         made = self.facts.objects.classes_made(call)
@@ -215,6 +243,9 @@ class Optimizers:
                     return True
         return False
 
+    def _is_no_optimizer(self, call: cst.Call) -> bool:
+        return makes_scheduler(self.facts, call) or (self._is_built_by(call) and self._has_what_nobody_runs(call))
+
     def _may_be_optimizer(self, node: cst.BaseExpression) -> bool:
         """True for `optimizer.step()` of something that no one builds here, a scheduler or an environment left out."""
         text = self.facts.text(node).lower()
@@ -222,8 +253,8 @@ class Optimizers:
             return False
         objects = self.facts.objects.objects(node)
         made = self.facts.objects.calls_behind(node)
-        is_scheduler = len(made) == len(objects) > 0 and all(makes_scheduler(self.facts, one) for one in made)
-        return not is_scheduler and not any(one.kind in ("instance", "display") for one in objects)
+        is_none = len(made) == len(objects) > 0 and all(map(self._is_no_optimizer, made))
+        return not is_none and not any(one.kind in ("instance", "display") for one in objects)
 
 
 def _names_optimizer(path: str) -> bool:
