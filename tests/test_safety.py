@@ -280,6 +280,34 @@ def test_what_torch_has_no_more_takes_float32_as_what_came_after_it(call):
     assert body(f"{y}g = {call}") == f"{y}g = {re.sub(r'(?<![a-z_])h(?![a-z_])', 'h.float()', call)}"
 
 
+MARKS = [
+    "m = F.one_hot(mask, 8).float()",
+    "m = (mask[:, None] == torch.arange(8)).float()",
+    "m = torch.zeros(16, 8).scatter(1, mask[:, None].long(), 1)",
+    "m = torch.zeros(16, 8).scatter_(1, x.argmin(1)[:, None], 1.0)",
+    "m = torch.zeros(16, 8)\nm.scatter_(1, x.argmin(1)[:, None], 1)",
+    "m = torch.zeros(16, 8)\nm[x.argmin(1), x.argmax(1)] = 1",
+    "m = torch.eye(8)[mask]",
+]
+NO_MARKS = [
+    "m = torch.zeros(16, 8)",
+    "m = torch.zeros(16, 8)\nm[:, 0] = x[:, 0]",
+    "m = torch.zeros(16, 8).scatter(1, mask[:, None].long(), x)",
+    "m = (x > 0).float()",
+]
+
+
+@pytest.mark.parametrize("marks", MARKS)
+def test_a_product_that_picks_rows_of_a_table_runs_in_float32(marks):
+    expected = f'{marks}\nwith torch.amp.autocast("cuda", enabled=False):\n    t = m @ h.float()'
+    assert body(f"{marks}\nt = m @ h").replace("'", '"') == expected
+
+
+@pytest.mark.parametrize("marks", NO_MARKS)
+def test_another_product_stays(marks):
+    assert "autocast" not in body(f"{marks}\nt = m @ h")
+
+
 CONSTANTS = {
     "a part of a tuple": ("def small():\n    return 0.5, 1e-8\n", "w, e = small()"),
     "an element": ("SMALL = (0.5, 1e-8)\n", "e = SMALL[1]"),
