@@ -95,7 +95,8 @@ def _is_of_marks(context: Context, factor: Place) -> bool:
     """
     ways = trace(context.steps, factor, moves, of_dtype=True)
     written = [one for place in ways.places for one in context.steps.of(place).written]
-    ends = [one for one in ways.ends if not one.is_a("marks")]
+    is_chosen = any(isinstance(one.node, cst.Subscript) for one in ways.places)
+    ends = [one for one in ways.ends if not (one.is_a("marks") or (is_chosen and one.is_a("identity")))]
     filled = [one for one in ends if one.is_a("fill") and _is_of_zeros(context, one.operands[0])]
     is_known = all(one in filled or (written and one.is_a("zeros")) for one in ends)
     written += [given for one in filled for given in one.operands[1:]]
