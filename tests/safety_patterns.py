@@ -61,6 +61,15 @@ def cubes_in_island(x: torch.Tensor) -> torch.Tensor:
         return cubes(x.float())
 
 
+def picked(table: torch.Tensor) -> torch.Tensor:
+    return F.one_hot(torch.tensor([1, 1, 0]), 3).float() @ table
+
+
+def picked_in_island(table: torch.Tensor) -> torch.Tensor:
+    with island():
+        return picked(table)
+
+
 def one_by_product(x: torch.Tensor) -> torch.Tensor:
     p = torch.exp(x.float() - 12)
     return 1 / torch.mm(p, p.t())
@@ -152,6 +161,10 @@ PATTERNS = {
         lambda: rows_of_themselves_in_island(half(2, 512, scale=30)),
     ),
     "cubes": (lambda: cubes(half(3, 3)), lambda: cubes_in_island(half(3, 3))),
+    "rows of a table": (
+        lambda: picked(torch.tensor([[1.0], [2.0], [1e5]])),
+        lambda: picked_in_island(torch.tensor([[1.0], [2.0], [1e5]])),
+    ),
     "one by a product": (lambda: one_by_product(half(3, 3)), lambda: one_by_product_in_island(half(3, 3))),
     "distance by a product": (
         lambda: one_by_distance(torch.full((1, 8), 40.3)),

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from amp_migrate import Options, migrate_source
+from amp_migrate import Options, migrate_project, migrate_source
+from tests.unit_fixture import write_tree
 
 SCRIPT = """\
 import torch
@@ -148,3 +149,57 @@ def test_all_that_is_used_of_a_package_is_named_at_once():
     result = migrate_source(source.encode(), Options())
     (said,) = [one.message for one in result.findings if one.code == "AMP192"]
     assert said.startswith("kernels_of_others.run, kernels_of_others.Layer may be given half values, and their code")
+
+
+CHOSEN = """\
+import argparse
+
+import losses
+import torch
+from torch import nn
+
+args = argparse.ArgumentParser().parse_args()
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(4, 4)
+
+    def forward(self, x):
+        return self.linear(x)
+
+
+net = Net().cuda()
+MADE
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+for _ in range(3):
+    x = torch.randn(2, 4).cuda()
+    loss = criterion(net(x), x)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+MADE = {
+    "criterion = eval(args.loss)": "eval(args.loss)",
+    "criterion = {'loss': eval(args.loss)}['loss']": "eval(args.loss)",
+    "def find(name):\n    return eval(name)()\n\ncriterion = find(args.loss)": "eval(name)",
+    "criterion = getattr(losses, args.loss)()": "losses",
+    "criterion = vars(losses)[args.loss]": "losses",
+    "from pkg.losses import Loss\ncriterion = Loss()": "pkg.losses.Loss",
+    "from pkg import losses as missing\ncriterion = missing.Loss()": "pkg.losses.Loss",
+}
+
+
+@pytest.mark.parametrize("made", MADE)
+def test_a_loss_is_named_that_run_time_chooses_or_whose_file_is_missing(tmp_path, made):
+    write_tree(tmp_path, {".git/HEAD": b"", "pkg/__init__.py": b"", "train.py": CHOSEN.replace("MADE", made).encode()})
+    results = migrate_project([tmp_path], Options())
+    said = [one.message for result in results for one in result.findings if one.code == "AMP192"]
+    assert said == [f"{MADE[made]} may be given half values, and its code is not read"]
+
+
+@pytest.mark.parametrize("made", ["criterion = getattr(nn, args.loss)()", "criterion = eval('nn.' + args.loss)()"])
+def test_a_loss_of_torch_is_not(made):
+    result = migrate_source(CHOSEN.replace("MADE", made).encode(), Options())
+    assert (result.status, [one.code for one in result.findings]) == ("migrated", [])

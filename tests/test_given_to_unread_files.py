@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from amp_migrate import Options, migrate_project
+from amp_migrate import Options, migrate_project, migrate_source
 from tests.drawn.run import run
 from tests.unit_fixture import write_tree
 
 TRAINING = """\
+import collections
 import functools
+import sys
 import types
 
 import torch
@@ -73,6 +75,9 @@ GIVEN = [
     "setattr(own, 'x', fake.detach())\n    shown.show(own)",
     "shown.show(lambda: fake.detach())",
     "def get():\n        return fake.detach()\n    shown.show(get)",
+    "shown.show(lambda one=fake: one.detach())",
+    "def get(one=fake):\n        return one.detach()\n    shown.show(get)",
+    "setattr(holder, sys.argv[0], fake.detach())\n    shown.show(holder)",
     "shown.show(functools.partial(torch.detach, fake))",
     "shown.show(list(map(torch.detach, [fake])))",
     "shown.show(one.detach() for one in (fake, fake))",
@@ -85,6 +90,9 @@ GIVEN = [
     "given = ()\n    given += (fake.detach(),)\n    shown.show(given)",
     "history += [fake.detach()]\n    shown.show(history)",
     "history.append(fake.detach())\n    shown.show(history)",
+    "lists = collections.defaultdict(list)\n    lists['k'].append(fake.detach())\n    shown.show(lists)",
+    "lists = [[], []]\n    lists[step].append(fake.detach())\n    shown.show(lists)",
+    "kept['a'] = {}\n    kept['a']['b'] = fake.detach()\n    shown.show(**kept)",
     "kept.setdefault('k', []).extend([fake.detach()])\n    shown.show(kept)",
 ]
 
@@ -98,6 +106,12 @@ def test_it_is_given_float32(tmp_path, monkeypatch, given):
     before, after = run(source), run(found["train.py"].output.decode())
     assert found["train.py"].changed and not found["shown.py"].changed
     assert after.losses == pytest.approx(before.losses, rel=1e-2), after
+
+
+@pytest.mark.parametrize("given", ["shown.show(fake.detach())", "shown.show([fake.detach()])"])
+def test_a_package_is_given_float32_as_well(given):
+    output = migrate_source(TRAINING.replace("GIVEN", given).encode(), Options(api="torch.amp")).output.decode()
+    assert given.replace("fake.detach()", "fake.float().detach()") in output
 
 
 @pytest.mark.parametrize("given", ["time.time() - start", "1 - share", "-share * 2", "(share + start) / 3"])

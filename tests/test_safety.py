@@ -280,6 +280,52 @@ def test_what_torch_has_no_more_takes_float32_as_what_came_after_it(call):
     assert body(f"{y}g = {call}") == f"{y}g = {re.sub(r'(?<![a-z_])h(?![a-z_])', 'h.float()', call)}"
 
 
+MARKS = [
+    "m = F.one_hot(mask, 8).float()",
+    "m = (mask[:, None] == torch.arange(8)).float()",
+    "m = torch.zeros(16, 8).scatter(1, mask[:, None].long(), 1)",
+    "m = torch.zeros(16, 8).scatter_(1, x.argmin(1)[:, None], 1.0)",
+    "m = torch.zeros(16, 8)\nm.scatter_(1, x.argmin(1)[:, None], 1)",
+    "m = torch.zeros(16, 8)\nm[x.argmin(1), x.argmax(1)] = 1",
+    "m = torch.eye(8)[mask]",
+]
+NO_MARKS = [
+    "m = torch.zeros(16, 8)",
+    "m = torch.zeros(16, 8)\nm[:, 0] = x[:, 0]",
+    "m = torch.zeros(16, 8).scatter(1, mask[:, None].long(), x)",
+    "m = (x > 0).float()",
+]
+
+
+@pytest.mark.parametrize("marks", MARKS)
+def test_a_product_that_picks_rows_of_a_table_runs_in_float32(marks):
+    expected = f'{marks}\nwith torch.amp.autocast("cuda", enabled=False):\n    t = m @ h.float()'
+    assert body(f"{marks}\nt = m @ h").replace("'", '"') == expected
+
+
+@pytest.mark.parametrize("marks", NO_MARKS)
+def test_another_product_stays(marks):
+    assert "autocast" not in body(f"{marks}\nt = m @ h")
+
+
+CONSTANTS = {
+    "a part of a tuple": ("def small():\n    return 0.5, 1e-8\n", "w, e = small()"),
+    "an element": ("SMALL = (0.5, 1e-8)\n", "e = SMALL[1]"),
+    "a dict": ("SMALL = {'w': 0.5, 'e': 1e-8}\n", "e = SMALL['e']"),
+    "a dict with get": ("SMALL = {'w': 0.5}\n", "e = SMALL.get('e', 1e-8)"),
+    "keywords": ("from types import SimpleNamespace\nSMALL = SimpleNamespace(w=0.5, e=1e-8)\n", "e = SMALL.e"),
+    "a function": ("def small(e=None):\n    return e or 1e-8\n", "e = small()"),
+    "None before": ("SMALL = None\n", "e = 1e-8 if SMALL is None else SMALL"),
+    "converted": ("SMALL = '1e-8', 1e-8\n", "e = float(SMALL[1])"),
+}
+
+
+@pytest.mark.parametrize("name", CONSTANTS)
+def test_a_constant_is_known_wherever_it_comes_from(name):
+    before, line = CONSTANTS[name]
+    assert body(f"{line}\nq = h / (h.mean() + e)", before=before) == f"{line}\nq = h / (h.mean().float() + e)"
+
+
 @pytest.mark.parametrize(
     "line",
     [

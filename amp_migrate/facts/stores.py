@@ -96,10 +96,10 @@ class Stores:
 
 
 def _named_by(call: cst.Call) -> str | None:
-    """The attribute that `setattr(net, "head", head)` sets."""
+    """The attribute that `setattr(net, "head", head)` sets; no text for a name that only run time knows."""
     is_setting = isinstance(call.func, cst.Name) and call.func.value == "setattr" and len(call.args) == 3
     name = call.args[1].value if is_setting else None
-    return str(name.evaluated_value) if isinstance(name, cst.SimpleString) else None
+    return str(name.evaluated_value) if isinstance(name, cst.SimpleString) else "" if is_setting else None
 
 
 def subscript_key(node: cst.Subscript) -> str:

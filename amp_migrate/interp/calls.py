@@ -227,7 +227,7 @@ class Calls:
             return _at(args, taken.index(param), keys, frames) if param in taken else LOST
         if keys and isinstance(keys[0], int) and keys[0] >= 0:
             return _at(args, len(taken) + keys[0], keys[1:], frames)
-        rest = [_at(args, place, keys[1:], frames) for place in range(len(taken), len(args))]
+        rest = [_given_by(arg, keys, frames) for arg in args[len(taken) :]]
         return dataclasses.replace(either(rest), is_container=not keys)
 
     # -- operations of torch ----------------------------------------------------------------------------
@@ -390,6 +390,11 @@ class Calls:
                 values = self.facts.objects.values_of(node)
                 node = next((one for one in values if isinstance(one, cst.Call)), node)
         return node
+
+
+def _given_by(arg: cst.Arg, keys: Keys, frames: Frames) -> Step:
+    """An argument among several, or any of those that a star puts there."""
+    return Step((Place(arg.value, of_any(keys) if arg.star else keys[1:], frames),))
 
 
 def _at(args: list[cst.Arg], place: int, keys: Keys, frames: Frames) -> Step:

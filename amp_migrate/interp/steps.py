@@ -44,6 +44,13 @@ _OPERATORS: dict[type[cst.BaseBinaryOp], str] = {
     cst.LeftShift: "__lshift__",
     cst.RightShift: "__rshift__",
 }
+_COMPARING: dict[type[cst.BaseCompOp], str] = {
+    cst.LessThan: "__lt__",
+    cst.LessThanEqual: "__le__",
+    cst.GreaterThan: "__gt__",
+    cst.GreaterThanEqual: "__ge__",
+    cst.NotEqual: "__ne__",
+}
 # What layers of torch call their parameters.
 _WEIGHTS = frozenset("weight bias in_proj_weight in_proj_bias".split())
 _LISTS = (cst.List, cst.ListComp, cst.Tuple)
@@ -98,7 +105,8 @@ class Steps:
                 return _same([node.value], place)
             case cst.Comparison():
                 operands = (node.left, *(one.comparator for one in node.comparisons))
-                return _made(node, "__eq__", operands, place.frames)
+                name = _COMPARING.get(type(node.comparisons[0].operator), "__eq__")
+                return _made(node, name, operands, place.frames)
         return either([self._display(node, place), self._put(node, place)])
 
     # -- operators --------------------------------------------------------------------------------------
@@ -192,7 +200,8 @@ class Steps:
         if frames:
             return self.calls.given(frames[-1], param, place.keys, frames[:-1])
         runs = self.calls.runs_of(function)
-        return either([self.calls.given(run, param, place.keys, ()) for run in runs] or [LOST])
+        default = [] if param.default is None else [Place(param.default, place.keys)]
+        return either([self.calls.given(run, param, place.keys, ()) for run in runs] or [LOST, Step(tuple(default))])
 
     def _attribute(self, node: cst.Attribute, place: Place) -> Step:
         dotted = self.facts.names.dotted(node) or ""
@@ -284,17 +293,20 @@ class Steps:
         keys = place.keys
         if not keys or isinstance(keys[0], Field):
             return Step()
-        found = []
+        found, holds_containers = [], False
         into = {put for one in self.facts.objects.objects(node) for put in self._put_into.get(one, ())}
         for _, around, put in sorted(into, key=lambda one: (one[0], len(one[1]))):
             rest = keys[len(around) :]
-            is_there = bool(rest) and all(map(may_be_same, around, keys))
-            if put.base is node or not is_there or not (put.merges or self._may_be_at(put, rest[0])):
+            is_there = all(map(may_be_same, around, keys))
+            holds_containers |= is_there and not rest
+            if put.base is node or not is_there or not rest or not (put.merges or self._may_be_at(put, rest[0])):
                 continue
             inside = of_any(rest) if isinstance(rest[0], int) else rest
             part = inside if put.merges else (*put.selector, *rest[1:])
             found.append(self._elsewhere(put.value, part, place.frames))
-        return Step(written=tuple(found)) if found and self._is_tensor(node) else Step(tuple(found))
+        if found and self._is_tensor(node):
+            return Step(written=tuple(found))
+        return Step(tuple(found), is_container=holds_containers)
 
     def _may_be_at(self, put: Put, key: Key) -> bool:
         """False for `log[name] = value` and another key, where all that the name may be are constants."""

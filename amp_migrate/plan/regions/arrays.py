@@ -21,6 +21,7 @@ from amp_migrate.facts.tree import called_name, walk
 from amp_migrate.interp.place import Place
 from amp_migrate.interp.values import Values
 from amp_migrate.models import Dtype
+from amp_migrate.models.queries import only_moves
 from amp_migrate.plan.model import Backward
 from amp_migrate.plan.regions.half_parts import plain_names
 from amp_migrate.plan.regions.moved import after_moves, before_moves
@@ -42,19 +43,21 @@ def halves_before_numpy(facts: Facts, values: Values, backwards: Iterable[Backwa
 def _floating(
     facts: Facts, values: Values, given: cst.BaseExpression, losses: set[str]
 ) -> Iterator[cst.BaseExpression]:
-    """What may be half and certainly is no integer; of a parameter that may be either, what the calls give for it."""
+    """What may be half and certainly is no integer; of what may be either, that of which it comes."""
     waiting, seen = [Place(given)], set()
     while waiting:
         place = waiting.pop()
         value = values.at(place)
-        if place.keys or place in seen or not value.may_be_half:
+        if place in seen or not value.may_be_half:
             continue
         seen.add(place)
         is_integer = not value.dtypes.isdisjoint((Dtype.INTEGER, Dtype.BOOLEAN))
-        if _is_of_model(facts, values, place, losses) if value.is_open else not is_integer:
+        if not place.keys and (_is_of_model(facts, values, place, losses) if value.is_open else not is_integer):
             yield place.node
-        elif any(one.kind == "param" for one in facts.names.bindings_at(place.node)):
-            waiting += values.steps.of(place).same
+            continue
+        step = values.steps.of(place)
+        moved = [one.operands[0] for one in step.made if one.operation is not None and only_moves(one.operation)]
+        waiting += [*step.same, *moved]
 
 
 def _is_for_a_package(facts: Facts, call: cst.Call) -> bool:

@@ -16,7 +16,7 @@ import libcst as cst
 
 from amp_migrate.facts.tree import called_name, walk
 from amp_migrate.interp.place import Place
-from amp_migrate.interp.search import Passes
+from amp_migrate.interp.search import Passes, trace
 from amp_migrate.interp.step import Made
 from amp_migrate.models import Dtype, traits
 from amp_migrate.plan.safety.context import Context
@@ -24,6 +24,8 @@ from amp_migrate.plan.safety.isolated_products import IsolatedProducts
 from amp_migrate.plan.safety.numbers import numbers
 from amp_migrate.plan.safety.passing import adds_up, bounds, bounds_and_epsilons, computes_linearly, moves
 from amp_migrate.plan.safety.products import factors
+
+_OF_PLACES = frozenset((Dtype.NUMBER, Dtype.INTEGER, Dtype.BOOLEAN))
 
 
 def _behind(values: Callable[[Context], Iterator[Place]], passes: Passes, why: str) -> IsolatedProducts:
@@ -78,6 +80,34 @@ def _is_of_waves(context: Context, value: Place) -> bool:
     return any(Dtype.COMPLEX in context.values.at(one).dtypes for end in ends for one in end.operands[:1])
 
 
+def choices(context: Context) -> Iterator[Made]:
+    """`codes @ table` of ones at chosen places: where a row that is not chosen is infinite in half, the others are NaN,
+    and `codes.t() @ features` sums as many rows as there are.
+    """
+    for made in context.results:
+        if any(_is_of_marks(context, one) for one in factors(context, made)):
+            yield made
+
+
+def _is_of_marks(context: Context, factor: Place) -> bool:
+    """True for `F.one_hot(labels)`, `torch.eye(9)[labels]`, `(labels[:, None] == classes)`, and for zeros with numbers
+    where integers say so.
+    """
+    ways = trace(context.steps, factor, moves, of_dtype=True)
+    written = [one for place in ways.places for one in context.steps.of(place).written]
+    is_chosen = any(isinstance(one.node, cst.Subscript) for one in ways.places)
+    ends = [one for one in ways.ends if not (one.is_a("marks") or (is_chosen and one.is_a("identity")))]
+    filled = [one for one in ends if one.is_a("fill") and _is_of_zeros(context, one.operands[0])]
+    is_known = all(one in filled or (written and one.is_a("zeros")) for one in ends)
+    written += [given for one in filled for given in one.operands[1:]]
+    are_places = all(context.values.at(one).dtypes <= _OF_PLACES for one in written)
+    return bool(ways.ends) and not ways.open and is_known and are_places
+
+
+def _is_of_zeros(context: Context, value: Place) -> bool:
+    return all(one.is_a("zeros") for one in context.trace(value, moves).ends)
+
+
 def statistics(context: Context) -> Iterator[Place]:
     """Y of `self.mean.mul_(decay).add_(Y)`: an overflow in what a forward keeps stays for the rest of the training."""
     for call, _ in context.reach.calls():
@@ -92,6 +122,7 @@ def _is_kept(func: cst.Attribute) -> bool:
 
 EXACT = (
     IsolatedProducts(powers, "it multiplies powers"),
+    IsolatedProducts(choices, "it picks rows of a table"),
     _behind(angles, adds_up, "its angle is taken"),
     _behind(lengths_beside, bounds, "it is divided by norms later on"),
     _behind(waves, computes_linearly, "its sine or cosine is taken"),

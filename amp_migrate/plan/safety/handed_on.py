@@ -30,6 +30,7 @@ from amp_migrate.plan.regions.moved import before_moves
 from amp_migrate.plan.regions.region import Region
 from amp_migrate.plan.regions.tensors import Tensors
 from amp_migrate.plan.safety.context import Context
+from amp_migrate.plan.safety.foreign import is_unknown
 from amp_migrate.plan.safety.precision import Precision
 from amp_migrate.rules.regions import HALF_OUTSIDE
 
@@ -144,12 +145,12 @@ def _is_measure(facts: Facts, call: cst.Call) -> bool:
 
 
 def _is_elsewhere(facts: Facts, call: cst.Call) -> bool:
-    """True for a function, or a method of an instance, of a file of the project that is not read: a metric perhaps."""
+    """True for a function, or a method of an instance, of a file or a package that is not read: a metric perhaps."""
     if facts.objects.candidates(call) or not isinstance(call.func, (cst.Name, cst.Attribute)):
         return False
     nodes = [call.func, *([call.func.value] if isinstance(call.func, cst.Attribute) else [])]
     paths = (path for node in nodes for path in facts.objects.paths_behind(node))
-    return any(facts.elsewhere.source_of(path) is not None for path in paths)
+    return any(facts.elsewhere.source_of(path) is not None or is_unknown(path) for path in paths)
 
 
 def _is_only_ranked(facts: Facts, call: cst.Call, place: int) -> bool:

@@ -12,6 +12,9 @@ from amp_migrate.facts import Facts
 from amp_migrate.facts.each_once import each_once
 from amp_migrate.facts.tree import called_name
 from amp_migrate.facts.values import literal_value
+from amp_migrate.interp.place import Place
+from amp_migrate.interp.step import Step
+from amp_migrate.interp.steps import Steps
 
 LARGEST = 65504.0
 # Half of the smallest positive half number: rounded to even, it is zero.
@@ -22,32 +25,35 @@ _FLOAT32 = 3.4028234663852886e38
 
 
 def numbers(facts: Facts, node: cst.BaseExpression) -> list[float]:
-    """The values of an expression that is a number wherever it is given one in the unit; else none."""
+    """The values of an expression that is a number, or None, wherever it is given one in the unit; else none."""
     found = []
-    for one, sign in each_once([(node, 1)], partial(_values, facts)):
-        value = _number(one)
+    for place, sign in each_once([(Place(node), 1)], partial(_values, facts)):
+        value = _number(place.node)
         if value is not None:
             found.append(sign * value)
-        elif not _values(facts, (one, sign)):
+        elif not _values(facts, (place, sign)) and not _is_nothing(facts, place):
             return []
     return found
 
 
-def _values(facts: Facts, signed: tuple[cst.BaseExpression, int]) -> list[tuple[cst.BaseExpression, int]]:
+def _values(facts: Facts, signed: tuple[Place, int]) -> list[tuple[Place, int]]:
     """What a name, a choice or a conversion that is no number itself may be, with the sign that it gets there."""
-    node, sign = signed
+    (place, sign), node = signed, signed[0].node
     if _number(node) is not None:
         return []
     if isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.Minus):
-        return [(node.expression, -sign)]
-    if isinstance(node, cst.IfExp):
-        return [(node.body, sign), (node.orelse, sign)]
+        return [(Place(node.expression, place.keys, place.frames), -sign)]
     if isinstance(node, cst.Call):
         is_scalar = (facts.names.dotted(node.func) or "").startswith(("numpy.float", "numpy.int"))
         is_converted = isinstance(node.func, cst.Name) and node.func.value in ("float", "int")
-        return [(node.args[0].value, sign)] if (is_scalar or is_converted) and len(node.args) == 1 else []
-    is_named = isinstance(node, (cst.Name, cst.Attribute))
-    return [(value, sign) for value in facts.objects.values_of(node)] if is_named else []
+        if is_scalar or is_converted:
+            return [(Place(arg.value, place.keys, place.frames), sign) for arg in node.args[:1]]
+    return [(one, sign) for one in facts.analysis(Steps).of(place).same]
+
+
+def _is_nothing(facts: Facts, place: Place) -> bool:
+    """True for None, and for a key that a container does not have."""
+    return literal_value(place.node) is None or facts.analysis(Steps).of(place) == Step()
 
 
 def overflows(facts: Facts, node: cst.BaseExpression) -> bool:
