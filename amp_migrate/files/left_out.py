@@ -5,6 +5,8 @@ def train(self, mode=True):             frozen once it is wrapped
     self.bn.weight.requires_grad = False
 if random.random() < self.p:            run in some iterations, in others not
     x = self.layer(x)
+for layer in self.layers[:depth]:       as many as somebody says
+    x = layer(x)
 self.auxiliary = nn.Linear(8, 2)        read by nobody
 sequence, _ = self.bert(x)              with what only the second part is made of
 """
@@ -49,6 +51,7 @@ def leaves_parameters_out(resolved: str, called: Collection[str], holding: _Hold
     return any(
         one.freezes_again({"train", "forward", *called})
         or one.skips_at_random()
+        or one.runs_some()
         or one.has_unread_layer(holding)
         or one.drops()
         for one in families
@@ -115,6 +118,20 @@ class Family:
             skips_at_random(one, partial(_resolved, file), layers)
             for name in self._run_by(["forward"])
             for file, one in self.methods[name]
+        )
+
+    def runs_some(self) -> bool:
+        """True where a forward takes as many of a list of layers as a name says that it is given."""
+        layers = self._layers()
+        run = (one for name in self._run_by(["forward"]) for _, one in self.methods[name])
+        return any(
+            isinstance(part, ast.Subscript)
+            and _is_of_self(part.value)
+            and part.value.attr in layers
+            and isinstance(part.slice, ast.Slice)
+            and any(bound is not None and not _is_own_number(bound) for bound in (part.slice.lower, part.slice.upper))
+            for one in run
+            for part in ast.walk(one)
         )
 
     def has_unread_layer(self, holding: _Holding) -> bool:
@@ -244,6 +261,12 @@ def _names(node: ast.AST) -> Iterator[str]:
 
 def _is_of_self(node: ast.AST) -> TypeGuard[ast.Attribute]:
     return isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self"
+
+
+def _is_own_number(node: ast.expr) -> bool:
+    """True for a number of the class: `4`, `-1`, `self.depth`, `len(self.layers) // 2`."""
+    names = {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
+    return names <= {"self", "len"}
 
 
 def _has_parameters(file: Path, value: ast.AST, seen: frozenset[str] = frozenset()) -> bool:
