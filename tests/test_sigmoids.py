@@ -330,3 +330,39 @@ def test_a_name_that_nothing_reads_may_hold_logits(logged, kept):
     output = result.output.decode()
     assert f"    score = {kept}\n" in output and "BCEWithLogitsLoss" in output, result.findings
     assert run(output).losses == pytest.approx(run(source).losses, rel=1e-2)
+
+
+NAMED_ARGUMENTS = """\
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+torch.manual_seed(0)
+net = MODEL.cuda()
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+bce = nn.BCELoss()
+for _ in range(3):
+    x, y = torch.randn(4, 8).cuda(), torch.ones(4, 1).cuda()
+    pred = MADE
+    loss = LOSS
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    print("loss", loss.item())
+"""
+
+
+@pytest.mark.parametrize("loss", ["bce(target=y, input=pred)", "F.binary_cross_entropy(target=y, input=pred)"])
+@pytest.mark.parametrize(
+    ("model", "made"),
+    [
+        ("nn.Linear(8, 1)", "torch.sigmoid(net(x))"),
+        ("nn.Linear(8, 1)", "net(x).sigmoid()"),
+        ("nn.Sequential(nn.Linear(8, 1), nn.Sigmoid())", "net(x)"),
+    ],
+)
+def test_the_input_of_a_loss_may_be_named_behind_its_target(loss, model, made):
+    source = NAMED_ARGUMENTS.replace("MODEL", model).replace("MADE", made).replace("LOSS", loss)
+    result = migrate_source(source.encode(), Options(api="torch.amp"))
+    assert result.status == "migrated", result.findings
+    assert run(result.output.decode()).losses == pytest.approx(run(source).losses, rel=1e-3)

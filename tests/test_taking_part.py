@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from amp_migrate import Options, migrate_source
+from tests.drawn.run import run
 
 SCRIPT = """\
 import contextlib
@@ -235,3 +236,66 @@ def test_what_runs_before_without_gradients_takes_no_part():
 def test_what_else_an_optimizer_may_have_is_not_known():
     body = f"{CLEAR}if mode == 'head':\n{WITH_HEAD}else:\n{WITHOUT}{STEP}"
     assert "p.grad" not in migrated(body, "[*head.parameters(), torch.zeros(1, requires_grad=True)]").output.decode()
+
+
+ROLLOUT = """\
+import sys
+
+import torch
+from torch import nn
+
+
+class Agent:
+    def __init__(self):
+        self.model = nn.Sequential(nn.Linear(16, 32), nn.ReLU(), nn.Linear(32, 4)).cuda()
+        self.critic = nn.Linear(16, 1).cuda()
+        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1)
+        self.critic_optimizer = torch.optim.SGD(self.critic.parameters(), lr=0.1)
+
+    def rollout(self, judged):
+        x = torch.randn(8, 16).cuda()
+        loss = self.model(x).pow(2).mean()
+        {judge}
+        return loss / 8
+
+    def judge(self, x):
+        return (self.critic(x) - 1).pow(2).mean()
+
+    def train(self):
+        for _ in range(3):
+            self.optimizer.zero_grad()
+            self.critic_optimizer.zero_grad()
+            loss = self.rollout("teacher" not in sys.argv)
+            loss.backward()
+            self.optimizer.step()
+            self.critic_optimizer.step()
+            print("loss", loss.item())
+
+
+torch.manual_seed(0)
+Agent().train()
+"""
+
+
+@pytest.mark.parametrize(
+    ("judge", "in_any_case"),
+    [
+        ("loss = loss + self.judge(x)", True),
+        ("for _ in range(2):\n            loss = loss + self.judge(x)", True),
+        ("loss = loss + (self.judge(x) if judged else self.critic(x).mean())", True),
+        (
+            "if judged:\n            loss = loss + self.judge(x)\n        else:\n            loss += self.judge(x) / 2",
+            True,
+        ),
+        ("if judged:\n            loss = loss + self.judge(x)", False),
+        ("if judged:\n            for _ in range(2):\n                loss = loss + self.critic(x).mean()", False),
+    ],
+)
+def test_what_a_function_may_leave_out_need_not_take_part(judge, in_any_case):
+    source = ROLLOUT.format(judge=judge)
+    output = migrate_source(source.encode(), Options(api="torch.amp")).output.decode()
+    assert ("if any(p.grad is not None" in output) is not in_any_case
+    for arguments in ((), ("teacher",)):
+        before, after = run(source, arguments), run(output, arguments)
+        assert not before.error and not after.error, after
+        assert after.losses[0] == pytest.approx(before.losses[0], rel=0.01)

@@ -132,6 +132,13 @@ def argument_value(call: cst.Call, name: str, position: int | None = None) -> cs
     return arg.value if is_positional else None
 
 
+def input_and_target(call: cst.Call) -> list[cst.BaseExpression]:
+    """What a loss is given, its input and its target first, also where they are named the other way round."""
+    named = [argument_value(call, "input", 0), argument_value(call, "target", 1)]
+    first = [one for one in named if one is not None]
+    return [*first, *(arg.value for arg in call.args if arg.value not in first)]
+
+
 @dataclasses.dataclass(eq=False)
 class Class:
     """A class statement; `methods` maps names to the functions defined directly in its body."""

@@ -161,6 +161,12 @@ class Values:
             self._changed_by[made.node].append(place)
             self._changed_by[self.facts.tree.statement_of(made.node)].append(place)
 
+    def made_of(self, made: Made) -> frozenset[Dtype]:
+        """What the result of an operation may be."""
+        for one in made.operands:
+            self.at(one)
+        return self._made(made, made.operands[0].frames if made.operands else ()).dtypes
+
     def may_leave_autocast(self, place: Place, *, unseen: bool = True) -> bool:
         """True where a value has the dtype of what autocast has made half, or (`unseen`) of a call under it that is out
         of sight. What is in sight otherwise (a batch, a parameter) is what it was without autocast.
@@ -170,7 +176,7 @@ class Values:
     def halves(self, place: Place, *, unseen: bool = True) -> frozenset[cst.BaseExpression]:
         """What autocast may have made half on the ways back from a value to what has given it its dtype."""
         ways = self.ways_of_dtype(place)
-        ends = (one for one in ways.ends if _ends_in_half(one.operations))
+        ends = (one for one in ways.ends if _ends_in_half(one.operations) and _output(one, _NOTHING) == _NOTHING)
         made = ((one.node, one.operands[0].frames if one.operands else ()) for one in ends)
         calls = ((one.node, one.frames) for one in ways.open if unseen and isinstance(one.node, cst.Call))
         return frozenset(node for node, frames in (*made, *calls) if self.is_autocast(node, frames))
@@ -178,10 +184,14 @@ class Values:
     def ways_of_dtype(self, place: Place) -> Trace:
         """The ways back from a value to what has given it its dtype."""
         without = self._repairs.floats
-        return trace(self.steps, place, _passes_dtype, self._is_cast_by_autocast, of_dtype=True, without=without)
+        return trace(self.steps, place, _passes_dtype, self._has_its_own_dtype, of_dtype=True, without=without)
 
-    def _is_cast_by_autocast(self, made: Made) -> bool:
-        """True for a softmax under autocast, which is float32 there, and half of what is half elsewhere."""
+    def _has_its_own_dtype(self, made: Made) -> bool:
+        """True for the indices of `x.max(1)`, and for a softmax under autocast, which is float32 there, and half of
+        what is half elsewhere.
+        """
+        if _output(made, _NOTHING) != _NOTHING:
+            return True
         has_policy = any(one is not None and one.policy for one in made.operations)
         return has_policy and self.is_autocast(made.node, made.operands[0].frames if made.operands else ())
 

@@ -27,6 +27,8 @@ from amp_migrate.plan.regions.half_parts import plain_names
 from amp_migrate.plan.regions.moved import after_moves, before_moves
 from amp_migrate.plan.regions.tensors import Tensors
 
+_INTEGERS = frozenset((Dtype.INTEGER, Dtype.BOOLEAN))
+
 
 def halves_before_numpy(facts: Facts, values: Values, backwards: Iterable[Backward]) -> Iterator[cst.BaseExpression]:
     """X of each `X.detach().cpu().numpy()`, and of each `X.cpu()` for a package, that may be half. Where a function is
@@ -51,7 +53,7 @@ def _floating(
         if place in seen or not value.may_be_half:
             continue
         seen.add(place)
-        is_integer = not value.dtypes.isdisjoint((Dtype.INTEGER, Dtype.BOOLEAN))
+        is_integer = not value.dtypes.isdisjoint(_INTEGERS)
         if not place.keys and (_is_of_model(facts, values, place, losses) if value.is_open else not is_integer):
             yield place.node
             continue
@@ -68,11 +70,13 @@ def _is_for_a_package(facts: Facts, call: cst.Call) -> bool:
 
 
 def _is_of_model(facts: Facts, values: Values, given: Place, losses: set[str]) -> bool:
-    """True for floating tensors that models out of sight return, and nothing but models."""
-    if not values.may_leave_autocast(given):
+    """True for floating tensors that models out of sight return, and nothing but models; not where an operation in
+    sight makes numbers of classes of them on some way.
+    """
+    ways = values.ways_of_dtype(given)
+    if not values.may_leave_autocast(given) or any(not _INTEGERS.isdisjoint(values.made_of(one)) for one in ways.ends):
         return False
     tensors = Tensors(facts)
-    ways = values.ways_of_dtype(given)
     of_models = values.halves(given)
     is_mixed = any(one.node not in of_models for one in ways.open)
     nodes = walk(given.node) if is_mixed else [one.node for one in ways.places]

@@ -23,7 +23,7 @@ from amp_migrate.facts.conditions import conjunction
 from amp_migrate.facts.dataflow import Path, overlaps, reads, writes
 from amp_migrate.facts.lookups import pattern_meant, text_looked_up
 from amp_migrate.facts.running import Running
-from amp_migrate.facts.tree import Function, Statement, called_name, names_in, walk
+from amp_migrate.facts.tree import Function, Statement, called_name, input_and_target, names_in, walk
 from amp_migrate.findings import Inseparable, Refusal
 from amp_migrate.interp.place import Place
 from amp_migrate.interp.search import trace
@@ -140,7 +140,7 @@ class _Finder:
             return True
         origins = [one.origin for one in self.facts.objects.objects(call.func)]
         if any(isinstance(one, cst.Call) and self._is_looked_up(one) for one in origins):
-            return bool(call.args) and self.sigmoids.may_be_behind(call.args[0].value)
+            return bool(call.args) and self.sigmoids.may_be_behind(input_and_target(call)[0])
         place = self.facts.tree.statement_of(call)
         return self._is_other_name(call.func) or any(
             isinstance(origin, cst.Call)
@@ -184,8 +184,8 @@ class _Finder:
         endings: list[cst.Call] = []
         products: list[cst.BaseExpression] = []
         in_sight = False
-        for index, arg in enumerate(call.args[:2]):
-            value = arg.value
+        given = input_and_target(call)
+        for index, value in enumerate(given[:2]):
             made = self.sigmoids.behind(value)
             if made is not None and (self.splits or not made.endings):
                 floats += made.arguments
@@ -197,7 +197,7 @@ class _Finder:
                     floats.append(value)
             elif index == 0 or self._is_made_by(value, region):
                 floats.append(value)
-            elif any(not in_sight or one != self.facts.text(call.args[0].value) for one in self._typed_as(value)):
+            elif any(not in_sight or one != self.facts.text(given[0]) for one in self._typed_as(value)):
                 floats.append(value)  # of probabilities in float32 it is float32 as well
         self._check_separable(call, statement)
         floats += self._halves_beside(call, statement, region)
@@ -294,7 +294,7 @@ class _Finder:
         while node is not None and not isinstance(node, cst.BaseSmallStatement):
             call = self.facts.tree.taker(node)
             if call is not None and self._is_bce(call):
-                return call.args[0].value if call.args[0].value is node else None
+                return node if input_and_target(call)[0] is node else None
             node = self.facts.tree.parents.get(node)
         return None
 
@@ -321,14 +321,14 @@ class _Finder:
         inside = set(walk(call))
         others = [other for other in self.facts.tree.calls(statement) if other not in inside]
         results: list[cst.BaseExpression] = [
-            arg.value
+            value
             for other in others
-            for arg in (other.args[2:] if self._is_bce(other) else other.args)
-            if isinstance(arg.value, cst.Name) and self._is_made_by(arg.value, region)
+            for value in input_and_target(other)[2 if self._is_bce(other) else 0 :]
+            if isinstance(value, cst.Name) and self._is_made_by(value, region)
         ]
         if statement.function is region.first.function:
             return results
-        given = [other.args[0].value for other in others if other.args and self._is_criterion(other)]
+        given = [input_and_target(other)[0] for other in others if other.args and self._is_criterion(other)]
         return [*results, *(value for value in given if value not in results)]
 
     def _is_criterion(self, call: cst.Call) -> bool:

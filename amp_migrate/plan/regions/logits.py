@@ -19,7 +19,7 @@ import libcst as cst
 
 from amp_migrate.facts import Facts
 from amp_migrate.facts.object import ObjectSet
-from amp_migrate.facts.tree import Class, called_name
+from amp_migrate.facts.tree import Class, called_name, input_and_target
 from amp_migrate.facts.variables import Variable
 from amp_migrate.interp.place import Place
 from amp_migrate.interp.search import trace
@@ -99,7 +99,7 @@ class _Planner:
         return Logits([*sigmoids], [one for one in self.criteria if one in criteria], probabilities)
 
     def _endings(self, loss: cst.Call) -> list[cst.Call] | None:
-        return _endings_behind(self.facts, loss.args[0].value) if loss.args else None
+        return _endings_behind(self.facts, input_and_target(loss)[0]) if loss.args else None
 
     def _calls(self) -> Iterator[cst.Call]:
         for part, _ in self.facts.tree.every(cst.Call):
@@ -152,7 +152,7 @@ class _Planner:
 
     def _takes_output(self, loss: cst.Call, outputs: set[Variable], models: ObjectSet) -> bool:
         """True for `criterion(output.view(-1), label)` and `criterion(netD(real), label)`."""
-        given = before_casts(loss.args[0].value)
+        given = before_casts(input_and_target(loss)[0])
         if isinstance(given, cst.Name):
             return self.facts.names.variable_at(given) in outputs
         return isinstance(given, cst.Call) and self._is_run(given, models)
@@ -186,7 +186,7 @@ class _Planner:
         parent = self.facts.tree.parents.get(node)
         while isinstance(parent, (cst.Attribute, cst.Call)):
             node, parent = parent, self.facts.tree.parents.get(parent)
-        return any(parent is loss.args[0] for loss in losses if loss.args)
+        return any(node is input_and_target(loss)[0] for loss in losses if loss.args)
 
     def _stays_in_sight(self, models: ObjectSet) -> bool:
         """False where a model is given to a function of another file, which may run it."""

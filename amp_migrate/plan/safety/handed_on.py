@@ -19,7 +19,7 @@ import libcst as cst
 from amp_migrate.facts import Facts
 from amp_migrate.facts.contents import ANY
 from amp_migrate.facts.reaching import reaching
-from amp_migrate.facts.tree import Class, Statement, called_name
+from amp_migrate.facts.tree import Class, Statement, called_name, input_and_target
 from amp_migrate.files.only_ranking import only_ranks
 from amp_migrate.files.only_reading import runs_models
 from amp_migrate.findings import Refusal
@@ -86,7 +86,8 @@ def _taken(context: Context, forwards: Forwards, call: cst.Call, *, is_unread: b
     is_loss = Tensors(context.facts).is_torch_loss(call) and not any(
         row and not row.reduction and not row.policy for row in layers
     )
-    return call.args[:1] if is_loss or _is_measure(context.facts, call) else ()
+    first = input_and_target(call)[:1] if is_loss or _is_measure(context.facts, call) else ()
+    return [arg for arg in call.args if arg.value in first]
 
 
 def _is_open(context: Context, forwards: Forwards, call: cst.Call) -> bool:

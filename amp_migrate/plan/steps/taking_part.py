@@ -126,7 +126,13 @@ class TakingPart:
         return any(map(self._is_run_in, functions))
 
     def _is_run_in(self, function: Function) -> bool:
-        return self._functions.to(function, lambda: any(map(self.takes_part, function.descendants())))
+        return self._functions.to(function, lambda: any(map(self._runs_in_any_case, function.body.statements)))
+
+    def _runs_in_any_case(self, statement: Statement) -> bool:
+        """The same for a statement of a function that is called, with what is in it on all ways."""
+        ways = [any(map(self._runs_in_any_case, block.statements)) for block in statement.blocks]
+        is_choice = isinstance(statement.node, cst.If)
+        return self(statement) or (len(ways) > 1 and all(ways) if is_choice else any(ways))
 
     def _is_run(self, call: cst.Call, statement: Statement) -> bool:
         sites = self.facts.calls.in_statement(statement)
@@ -136,10 +142,11 @@ class TakingPart:
             return False
         if self.facts.objects.classes_made(call) or self._may_be(call, self._own):
             return False  # it makes something, or hands the network back: `net = loaded(net)`
-        if self._may_be(call.func, self._own | self._holding):
+        functions = self.facts.objects.candidates(call)
+        is_method = isinstance(call.func, cst.Attribute) and any(one.name == call.func.attr.value for one in functions)
+        if not is_method and self._may_be(call.func, self._own | self._holding):
             return True
-        forwards = self.facts.objects.methods_of_instances(call.func, "forward")
-        functions = [*self.facts.objects.candidates(call), *forwards]
+        functions = (*functions, *self.facts.objects.methods_of_instances(call.func, "forward"))
         if functions:
             return any(map(self._is_run_in, functions))
         return self._is_out_of_sight(call) or any(
