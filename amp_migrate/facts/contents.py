@@ -19,7 +19,7 @@ from amp_migrate.facts.values import UNKNOWN, literal_value
 Key = object
 ANY = "*"
 
-_ADDING_ONE = {"append": 0, "add": 0, "appendleft": 0, "insert": 1}
+_ADDING_ONE = {"append": 0, "add": 0, "appendleft": 0, "insert": 1, "put": 0, "put_nowait": 0}
 _ADDING_ALL = frozenset(("extend", "update"))
 
 

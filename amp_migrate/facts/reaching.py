@@ -20,8 +20,8 @@ def reaching(variable: Variable, at: Statement) -> list[Binding]:
     owner = variable.scope.owner
     if not isinstance(owner, Function) or owner is not at.function:
         return list(variable.bindings)
-    found: list[Binding] = []
-    if not _before(variable, at, found):
+    found = [one for one in variable.bindings if one.statement is not None and one.statement.function is not owner]
+    if not _before(variable, at, found):  # besides what other functions set by `global` and `nonlocal`
         found += [one for one in variable.bindings if one.statement is None]  # parameters
     return list(dict.fromkeys(found))
 

@@ -151,6 +151,13 @@ class Class:
     def name(self) -> str:
         return self.node.name.value
 
+    @property
+    def fields(self) -> list[str]:
+        """What a dataclass or a NamedTuple is given in this order: the names that are annotated in its body."""
+        lines = [line.body[0] for line in self.node.body.body if isinstance(line, cst.SimpleStatementLine)]
+        targets = [one.target for one in lines if isinstance(one, cst.AnnAssign)]
+        return [one.value for one in targets if isinstance(one, cst.Name)] if "__init__" not in self.methods else []
+
 
 @dataclasses.dataclass(eq=False)
 class Function:

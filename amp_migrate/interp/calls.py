@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import builtins
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 
 import libcst as cst
@@ -17,6 +17,7 @@ from amp_migrate.facts import Facts
 from amp_migrate.facts.contents import ANY, constant_key, may_be_same
 from amp_migrate.facts.module_lists import taken_out
 from amp_migrate.facts.tree import Class, Function, called_name
+from amp_migrate.facts.values import literal_value
 from amp_migrate.interp.containers import Containers, run_by
 from amp_migrate.interp.dtype_asked import dtype_asked
 from amp_migrate.interp.layers import Layers
@@ -28,6 +29,7 @@ SINGLE = frozenset((Dtype.SINGLE,))  # what parameters are
 MOST_FRAMES = 4  # calls that are told apart; what called the outermost of them may then be any
 _SAME_ELEMENTS = frozenset("list tuple sorted reversed iter dict OrderedDict set deque copy deepcopy tqdm".split())
 _OF_MODULES = frozenset("OrderedDict deque copy deepcopy tqdm".split())
+_QUEUES = frozenset("Queue SimpleQueue LifoQueue JoinableQueue".split())
 _DEEPEST = 6  # assignments of replicas
 
 
@@ -212,9 +214,11 @@ class Calls:
             given = self.facts.objects.argument(call, frame.function, param)
         if given is not None:
             return Step((Place(given.value, (ANY, *keys) if _is_map(call) else keys, frames),))
-        if has_star:
+        if has_star and param.star != "**":
             return self._given_by_star(call, frame.function, param, keys, frames)
-        if param.default is None or any(arg.star for arg in call.args):
+        if any(arg.star == "**" for arg in call.args) or param.star == "**":
+            return _given_by_names(call, frame.function, param, keys, frames)
+        if param.default is None:
             return LOST
         return Step((Place(param.default, keys, ()),))
 
@@ -355,14 +359,41 @@ class Calls:
         read = None
         if isinstance(node.func, cst.Attribute) and not dotted.startswith("torch."):
             read = _read_by_method(node.func.value, name, args, place)
+        if read is None and name in _QUEUES:
+            return Step(is_container=not place.keys)
         if read is None and dotted.startswith("torch.nn.parallel.") and args:
             return self._in_parallel(name, args, place)
         if read is None and name in _SAME_ELEMENTS and (isinstance(node.func, cst.Name) or name in _OF_MODULES):
             read = _same_elements(node, place)
-        read = read or _read_in_turn(name, args, place) or _read_of_fields(node, place)
+        read = read or _read_in_turn(name, args, place) or self._read_of_fields(node, place)
         if not place.keys and (self._makes_container(node) or (read and name in _SAME_ELEMENTS - _OF_MODULES)):
             return dataclasses.replace(read or LOST, is_container=True)
         return read
+
+    def _read_of_fields(self, node: cst.Call, place: Place) -> Step | None:
+        """X of `Output(mask=X).mask`, and of `Output(X).mask` where a class without `__init__` names its fields."""
+        key = place.keys[0] if place.keys else None
+        name = key.name if isinstance(key, Field) else None
+        names = self._fields_of(node)
+        if name is None and isinstance(key, int) and names and 0 <= key < len(names):
+            name = names[key]
+        if name is None:
+            return None
+        found = [arg.value for arg in node.args if _is_named(arg, name)]
+        is_known = name in names and not any(arg.star for arg in node.args)
+        if is_known:
+            at = names.index(name)
+            found += [arg.value for arg in node.args[at : at + 1] if arg.keyword is None]
+        return Step(tuple(Place(one, place.keys[1:], place.frames) for one in found)) if found or is_known else None
+
+    def _fields_of(self, node: cst.Call) -> Sequence[str]:
+        """What a class is given in this order: `namedtuple("Output", "mask depth")`, and see `Class.fields`."""
+        for maker in self.facts.objects.calls_behind(node.func):
+            if self.facts.names.dotted(maker.func) == "collections.namedtuple" and len(maker.args) > 1:
+                given = literal_value(maker.args[1].value)
+                names = given.replace(",", " ").split() if isinstance(given, str) else given
+                return [str(one) for one in names] if isinstance(names, (list, tuple)) else []
+        return [one for owner in self.facts.objects.classes_made(node) for one in owner.fields]
 
     def _makes_container(self, node: cst.Call) -> bool:
         dotted = self.facts.names.dotted(node.func) or ""
@@ -395,6 +426,19 @@ class Calls:
 def _given_by(arg: cst.Arg, keys: Keys, frames: Frames) -> Step:
     """An argument among several, or any of those that a star puts there."""
     return Step((Place(arg.value, of_any(keys) if arg.star else keys[1:], frames),))
+
+
+def _given_by_names(call: cst.Call, function: Function, param: cst.Param, keys: Keys, frames: Frames) -> Step:
+    """What `**given` gives for a parameter, and what is given for `**kwargs`."""
+    if param.star != "**":
+        found = [Place(arg.value, (param.name.value, *keys), frames) for arg in call.args if arg.star == "**"]
+        return Step((*found, *(() if param.default is None else (Place(param.default, keys, ()),))))
+    own = {one.name.value for one in function.parameters}
+    given = [arg for arg in call.args if arg.keyword is not None and arg.keyword.value not in own]
+    named = [arg for arg in given if keys and arg.keyword is not None and may_be_same(arg.keyword.value, keys[0])]
+    found = [Place(arg.value, keys[1:], frames) for arg in named]
+    found += [Place(arg.value, keys, frames) for arg in call.args if arg.star == "**"]
+    return Step(tuple(found), is_container=not keys)
 
 
 def _at(args: list[cst.Arg], place: int, keys: Keys, frames: Frames) -> Step:
@@ -456,13 +500,6 @@ def _module_of(call: cst.Call) -> cst.BaseExpression:
     """What runs its forward where a call calls a module: `net` of `net(x)` and of `net.forward(x)`."""
     is_forward = isinstance(call.func, cst.Attribute) and called_name(call) in ("forward", "__call__")
     return call.func.value if is_forward and isinstance(call.func, cst.Attribute) else call.func
-
-
-def _read_of_fields(node: cst.Call, place: Place) -> Step | None:
-    """X of `Output(mask=X).mask`."""
-    field = place.keys[0] if place.keys else None
-    named = [arg.value for arg in node.args if isinstance(field, Field) and _is_named(arg, field.name)]
-    return either([_part(value, place.keys[1:], place) for value in named]) if named else None
 
 
 def _runs_first(call: cst.Call) -> bool:

@@ -20,7 +20,8 @@ from amp_migrate.facts import Facts
 from amp_migrate.facts.contents import ANY, Key, Put, constant_key, key_of, may_be_same
 from amp_migrate.facts.object import Object
 from amp_migrate.facts.reaching import reaching
-from amp_migrate.facts.tree import Function, called_name, walk
+from amp_migrate.facts.stores import Store
+from amp_migrate.facts.tree import Class, Function, called_name, walk
 from amp_migrate.facts.values import UNKNOWN, literal_value
 from amp_migrate.facts.variables import Binding, Variable
 from amp_migrate.interp.calls import SINGLE, Calls
@@ -192,16 +193,25 @@ class Steps:
 
     def _parameter(self, variable: Variable, binding: Binding, place: Place) -> Step:
         function, param = variable.scope.owner, binding.node
-        if not isinstance(function, Function) or not isinstance(param, cst.Param) or param.star == "**":
+        if not isinstance(function, Function) or not isinstance(param, cst.Param):
             return LOST
         frames = place.frames
         while frames and frames[-1].function is not function:
             frames = frames[:-1]
         if frames:
             return self.calls.given(frames[-1], param, place.keys, frames[:-1])
+        set_to = self._set_to(function) if variable.name != function.receiver else []
+        if set_to:
+            return Step(tuple(self._elsewhere(one.value, (*one.selector, *place.keys), ()) for one in set_to))
         runs = self.calls.runs_of(function)
         default = [] if param.default is None else [Place(param.default, place.keys)]
         return either([self.calls.given(run, param, place.keys, ()) for run in runs] or [LOST, Step(tuple(default))])
+
+    def _set_to(self, function: Function) -> list[Store]:
+        """What runs the setter of a property: `t.value = x`."""
+        named = (one.decorator for one in function.decorators)
+        is_setter = any(isinstance(one, cst.Attribute) and one.attr.value == "setter" for one in named)
+        return self.facts.objects.stores_of(function.name) if is_setter else []
 
     def _attribute(self, node: cst.Attribute, place: Place) -> Step:
         dotted = self.facts.names.dotted(node) or ""
@@ -220,10 +230,16 @@ class Steps:
         row = models.method(node.attr.value) if not given else None
         if row is not None and row.kind == "property":
             return Step(made=(Made(node, (row,), (Place(node.value, (), place.frames),)),))
+        bases = self.facts.objects.objects(node.value)
+        by_name = [one for one in self.facts.objects.stores_of("") if bases & self.facts.objects.objects(one.base)]
+        if not given and by_name:  # `setattr(self, name, value)`
+            found = Step(tuple(self._elsewhere(one.value, place.keys, place.frames) for one in by_name), is_lost=True)
+            return either([found, self._put(node, place)])
         parts = [(value, (*selector, *place.keys)) for value, selector in given]
         stored = [self._elsewhere(value, keys, place.frames) for value, keys in parts]
         stored += [Place(value, keys) for value, keys in parts if not self._is_set_before(value, node)]
-        if all(self._reads(value, node) for value, _ in given):  # `batch.x = batch.x.to(device)`: something was there
+        is_given = any(isinstance(one.origin, Class) and node.attr.value in one.origin.fields for one in bases)
+        if is_given or all(self._reads(value, node) for value, _ in given):  # by a call, or before: `b.x = b.x.to(gpu)`
             stored.append(Place(node.value, (Field(node.attr.value), *place.keys), place.frames))
         return either([Step(tuple(dict.fromkeys(stored))), self._put(node, place)])
 
