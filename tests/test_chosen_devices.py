@@ -372,3 +372,48 @@ def test_an_entry_that_is_called_device_says_where_the_training_is(device: str) 
 @pytest.mark.parametrize("device", ["known", 'known["other"]'])
 def test_another_entry_shows_no_gpu(device: str) -> None:
     assert migrate_source(ENTRY.format(device=device).encode(), Options(api="torch.amp")).status == "untouched"
+
+
+KEYWORDS = """\
+import argparse
+import torch
+from torch import nn
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--no-cuda", action="store_true")
+args = parser.parse_args()
+
+class Critic:
+    def __init__(self, device):
+        self.device = device
+        self.net = nn.Linear(3, 1).to(self.device)
+        self.optimizer = torch.optim.SGD(self.net.parameters(), lr=0.1)
+
+    def step(self, out):
+        self.optimizer.zero_grad()
+        loss = self.net(out.detach()).pow(2).mean()
+        loss.backward()
+        self.optimizer.step()
+
+def make(**kwargs):
+    return Critic(kwargs["device"])
+
+def main(loader):
+    device = torch.device("cuda" if torch.cuda.is_available() and not args.no_cuda else "cpu")
+    net = nn.Linear(8, 3).to(device)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    critic = make(device=device)
+    for x in loader:
+        out = net(x.to(device))
+        loss = out.pow(2).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        critic.step(out)
+"""
+
+
+def test_an_entry_of_keywords_is_what_the_callers_give() -> None:
+    result = migrate_source(KEYWORDS.encode(), Options(api="torch.amp"))
+    assert result.status == "migrated", [one.message for one in result.findings]
+    assert "enabled=torch.cuda.is_available() and not args.no_cuda" in result.output.decode()

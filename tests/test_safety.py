@@ -326,6 +326,12 @@ def test_a_constant_is_known_wherever_it_comes_from(name):
     assert body(f"{line}\nq = h / (h.mean() + e)", before=before) == f"{line}\nq = h / (h.mean().float() + e)"
 
 
+@pytest.mark.parametrize("number", ["np.log(1e-14)", "float(np.log(1e-14))", "abs(np.log(1e-14))"])
+def test_a_constant_of_a_function_is_another_number_than_what_that_is_given(number):
+    line = f"e = {number}\nq = torch.clamp(h, min=e)"
+    assert body(line, before="import numpy as np\n") == line
+
+
 @pytest.mark.parametrize(
     "line",
     [

@@ -79,7 +79,7 @@ class _Finder:
             (penalised, "is for a penalty as well", ""),
             (barred, "takes gradients as well", "inside"),
         ):
-            if any(map(self.forwards.runs_model, forwards)):
+            if any(self.forwards.runs_model(one) or self.forwards.calls_an_object(one) for one in forwards):
                 first = min(forwards, key=lambda one: one.order)
                 message = f"{self.facts.text(first.node)} {why}, and nothing else is left for autocast"
                 raise Refusal(GRADIENT_PENALTY, first.node, message, tuple(self.barriers.unread), case=case)

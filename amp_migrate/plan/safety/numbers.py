@@ -15,6 +15,7 @@ from amp_migrate.facts.values import literal_value
 from amp_migrate.interp.place import Place
 from amp_migrate.interp.step import Step
 from amp_migrate.interp.steps import Steps
+from amp_migrate.models import traits
 
 LARGEST = 65504.0
 # Half of the smallest positive half number: rounded to even, it is zero.
@@ -44,10 +45,12 @@ def _values(facts: Facts, signed: tuple[Place, int]) -> list[tuple[Place, int]]:
     if isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.Minus):
         return [(Place(node.expression, place.keys, place.frames), -sign)]
     if isinstance(node, cst.Call):
-        is_scalar = (facts.names.dotted(node.func) or "").startswith(("numpy.float", "numpy.int"))
+        dotted = facts.names.dotted(node.func) or ""
         is_converted = isinstance(node.func, cst.Name) and node.func.value in ("float", "int")
-        if is_scalar or is_converted:
+        if is_converted or dotted.startswith(("numpy.float", "numpy.int")):
             return [(Place(arg.value, place.keys, place.frames), sign) for arg in node.args[:1]]
+        if dotted.startswith("numpy.") or called_name(node) in traits.named("function of Python"):
+            return []  # `np.log(1e-14)` is another number than what it is given
     return [(one, sign) for one in facts.analysis(Steps).of(place).same]
 
 

@@ -676,8 +676,14 @@ class Devices:
         """
         asked = _asked_for_device(node)
         holders = self.facts.text(asked).split(".") if asked is not None else []
-        is_entry = asked is not None and not isinstance(node, cst.Attribute)
+        is_entry = asked is not None and not isinstance(node, cst.Attribute) and not self._is_of_keywords(asked)
         return is_entry or any(_SETTINGS.search(holder) is not None for holder in holders)
+
+    def _is_of_keywords(self, node: cst.BaseExpression) -> bool:
+        """True for `kwargs` of a function with `**kwargs`: it has what the callers give, as its parameters do."""
+        variable = self.facts.names.variable_at(node)
+        params = [one.node for one in variable.bindings if one.kind == "param"] if variable is not None else []
+        return any(isinstance(one, cst.Param) and one.star == "**" for one in params)
 
     def _has_default(self, call: cst.Call) -> bool:
         """True for `anything.get("device", "cuda")`."""
