@@ -383,37 +383,43 @@ parser = argparse.ArgumentParser()
 parser.add_argument("--no-cuda", action="store_true")
 args = parser.parse_args()
 
-class Critic:
+def get_device(is_gpu=True):
+    return torch.device("cuda" if torch.cuda.is_available() and is_gpu else "cpu")
+
+class Adversarial:
     def __init__(self, device):
         self.device = device
-        self.net = nn.Linear(3, 1).to(self.device)
-        self.optimizer = torch.optim.SGD(self.net.parameters(), lr=0.1)
+        self.critic = nn.Linear(3, 1).to(self.device)
+        self.optimizer = torch.optim.SGD(self.critic.parameters(), lr=0.1)
 
-    def step(self, out):
-        self.optimizer.zero_grad()
-        loss = self.net(out.detach()).pow(2).mean()
-        loss.backward()
-        self.optimizer.step()
-
-def make(**kwargs):
-    return Critic(kwargs["device"])
-
-def main(loader):
-    device = torch.device("cuda" if torch.cuda.is_available() and not args.no_cuda else "cpu")
-    net = nn.Linear(8, 3).to(device)
-    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
-    critic = make(device=device)
-    for x in loader:
-        out = net(x.to(device))
+    def step(self, x, net, optimizer):
+        out = net(x)
         loss = out.pow(2).mean()
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-        critic.step(out)
+        self.optimizer.zero_grad()
+        wrong = self.critic(out.detach()).pow(2).mean()
+        wrong.backward()
+        self.optimizer.step()
+
+def make(**kwargs):
+    return Adversarial(kwargs["device"])
+
+def main(loader):
+    device = get_device(is_gpu=not args.no_cuda)
+    net = nn.Linear(8, 3)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    net = net.to(device)
+    both = make(device=device, **vars(args))
+    for x in loader:
+        both.step(x.to(device), net, optimizer)
+
+main([])
 """
 
 
 def test_an_entry_of_keywords_is_what_the_callers_give() -> None:
     result = migrate_source(KEYWORDS.encode(), Options(api="torch.amp"))
     assert result.status == "migrated", [one.message for one in result.findings]
-    assert "enabled=torch.cuda.is_available() and not args.no_cuda" in result.output.decode()
+    assert 'GradScaler("cuda", enabled=device.type == "cuda")' in result.output.decode()
