@@ -171,3 +171,9 @@ def test_a_criterion_of_torch_that_may_be_a_binary_cross_entropy(maker):
 @pytest.mark.parametrize("maker", LOOKED_UP)
 def test_a_criterion_of_torch_that_is_given_no_probabilities(maker):
     assert "    " * 3 + "loss = criterion(net(" in of_torch(maker, "criterion(net(x.cuda()), y.cuda())")
+
+
+@pytest.mark.parametrize("maker", LOOKED_UP)
+def test_what_is_called_with_one_argument_is_no_criterion(maker):
+    loss = "criterion(torch.sigmoid(net(x.cuda()))).mean()"
+    assert "    " * 3 + f"loss = {loss}" in of_torch(maker, loss)

@@ -140,7 +140,8 @@ class _Finder:
             return True
         origins = [one.origin for one in self.facts.objects.objects(call.func)]
         if any(isinstance(one, cst.Call) and self._is_looked_up(one) for one in origins):
-            return bool(call.args) and self.sigmoids.may_be_behind(input_and_target(call)[0])
+            is_given_two = len(call.args) > 1 or any(arg.star for arg in call.args)  # no criterion takes one
+            return is_given_two and self.sigmoids.may_be_behind(input_and_target(call)[0])
         place = self.facts.tree.statement_of(call)
         return self._is_other_name(call.func) or any(
             isinstance(origin, cst.Call)
