@@ -11,6 +11,7 @@ from amp_migrate.files.imports import forget
 from amp_migrate.project import migrate_paths
 
 SCRIPT = """\
+import copy
 import torch
 from apex import amp
 from apex.parallel import DistributedDataParallel as DDP
@@ -21,7 +22,8 @@ class Net(nn.Module):
     def __init__(self, args):
         super().__init__()
         self.depth = args.depth
-        self.layers = nn.ModuleList([nn.Linear(8, 8) for _ in range(4)])
+        layer = nn.Linear(8, 8)
+        self.layers = nn.ModuleList([copy.deepcopy(layer) for _ in range(4)])
 
     def forward(self, x, depth):
         for layer in {layers}:

@@ -36,6 +36,7 @@ _BY_OTHER_NAMES = frozenset(
     "children named_children _modules __dict__ __getattr__ __getattribute__ getattr eval exec vars".split()
 )
 _ALL_MODULES = frozenset(("modules", "named_modules"))
+_LIST = "torch.nn.ModuleList"
 _MOST_MODULES = 60
 
 _Holding = Callable[[re.Pattern[bytes]], list[Path]]
@@ -203,7 +204,9 @@ class Family:
         return found
 
     def _layers(self, *, certain: bool = False) -> set[str]:
-        """The attributes that hold layers with parameters; where it need not be certain, those that are given, too."""
+        """The attributes that hold layers with parameters; where it need not be certain, lists of modules and what is
+        given as well.
+        """
         found = set[str]()
         for file, one in (pair for pairs in self.methods.values() for pair in pairs):
             given = {argument.arg for argument in one.args.args[1:]} if one.name == "__init__" and not certain else ()
@@ -211,7 +214,8 @@ class Family:
                 target = node.targets[0] if isinstance(node, ast.Assign) and len(node.targets) == 1 else None
                 if isinstance(node, ast.Assign) and isinstance(target, ast.Attribute) and _is_of_self(target):
                     is_given = isinstance(node.value, ast.Name) and node.value.id in given
-                    if is_given or _has_parameters(file, node.value):
+                    is_list = not certain and _resolved(file, getattr(node.value, "func", node.value)) == _LIST
+                    if is_given or is_list or _has_parameters(file, node.value):
                         found.add(target.attr)
         return found
 
