@@ -16,6 +16,7 @@ from amp_migrate import models
 from amp_migrate.facts import Facts
 from amp_migrate.facts.contents import ANY, constant_key, may_be_same
 from amp_migrate.facts.module_lists import taken_out
+from amp_migrate.facts.queues import are_queues
 from amp_migrate.facts.tree import Class, Function, called_name
 from amp_migrate.facts.values import literal_value
 from amp_migrate.interp.containers import Containers, run_by
@@ -29,7 +30,6 @@ SINGLE = frozenset((Dtype.SINGLE,))  # what parameters are
 MOST_FRAMES = 4  # calls that are told apart; what called the outermost of them may then be any
 _SAME_ELEMENTS = frozenset("list tuple sorted reversed iter dict OrderedDict set deque copy deepcopy tqdm".split())
 _OF_MODULES = frozenset("OrderedDict deque copy deepcopy tqdm".split())
-_QUEUES = frozenset("Queue SimpleQueue LifoQueue JoinableQueue".split())
 _DEEPEST = 6  # assignments of replicas
 
 
@@ -359,13 +359,13 @@ class Calls:
         read = None
         if isinstance(node.func, cst.Attribute) and not dotted.startswith("torch."):
             read = _read_by_method(node.func.value, name, args, place)
-        if read is None and name in _QUEUES:
-            return Step(is_container=not place.keys)
         if read is None and dotted.startswith("torch.nn.parallel.") and args:
             return self._in_parallel(name, args, place)
         if read is None and name in _SAME_ELEMENTS and (isinstance(node.func, cst.Name) or name in _OF_MODULES):
             read = _same_elements(node, place)
         read = read or _read_in_turn(name, args, place) or self._read_of_fields(node, place)
+        if read is None and are_queues({node}):
+            return Step(is_container=not place.keys)
         if not place.keys and (self._makes_container(node) or (read and name in _SAME_ELEMENTS - _OF_MODULES)):
             return dataclasses.replace(read or LOST, is_container=True)
         return read

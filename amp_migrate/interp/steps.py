@@ -230,18 +230,23 @@ class Steps:
         row = models.method(node.attr.value) if not given else None
         if row is not None and row.kind == "property":
             return Step(made=(Made(node, (row,), (Place(node.value, (), place.frames),)),))
-        bases = self.facts.objects.objects(node.value)
-        by_name = [one for one in self.facts.objects.stores_of("") if bases & self.facts.objects.objects(one.base)]
-        if not given and by_name:  # `setattr(self, name, value)`
-            found = Step(tuple(self._elsewhere(one.value, place.keys, place.frames) for one in by_name), is_lost=True)
+        by_name = [] if given else self._set_by_name(node)
+        if by_name:
+            found = Step(tuple(self._elsewhere(one, place.keys, place.frames) for one in by_name), is_lost=True)
             return either([found, self._put(node, place)])
         parts = [(value, (*selector, *place.keys)) for value, selector in given]
         stored = [self._elsewhere(value, keys, place.frames) for value, keys in parts]
         stored += [Place(value, keys) for value, keys in parts if not self._is_set_before(value, node)]
-        is_given = any(isinstance(one.origin, Class) and node.attr.value in one.origin.fields for one in bases)
+        owners = (one.origin for one in self.facts.objects.objects(node.value))
+        is_given = any(isinstance(one, Class) and node.attr.value in one.fields for one in owners)
         if is_given or all(self._reads(value, node) for value, _ in given):  # by a call, or before: `b.x = b.x.to(gpu)`
             stored.append(Place(node.value, (Field(node.attr.value), *place.keys), place.frames))
         return either([Step(tuple(dict.fromkeys(stored))), self._put(node, place)])
+
+    def _set_by_name(self, node: cst.Attribute) -> list[cst.BaseExpression]:
+        """What `setattr(self, name, value)` may set of an object: any attribute of it."""
+        meant, objects = self.facts.objects.objects(node.value), self.facts.objects
+        return [one.value for one in objects.stores_of("") if meant & objects.objects(one.base)]
 
     def _reads(self, value: cst.BaseExpression, node: cst.Attribute) -> bool:
         """True for a value that is made of what an attribute was before."""
