@@ -31,11 +31,13 @@ _MAY_CLEAR = ("zero", "clear", "reset")
 def check_stale_gradients(facts: Facts, graph: StepGraph) -> None:
     """Raises Refusal for a step whose gradients meet new ones, although something clears them elsewhere.
 
-    Of a function that is called for each batch nobody knows what its callers clear; and where gradients are
-    accumulated, the conditions of the step and of the clear may mean the same.
+    Where gradients are accumulated, the conditions of the step and of the clear may mean the same.
     """
-    if graph.called_again:
-        return
+    for one in graph.rounds():
+        _check(facts, one)
+
+
+def _check(facts: Facts, graph: StepGraph) -> None:
     for members in graph.classes:
         backward, clears = graph.is_backward(members), graph.clears(members)
         backwards = [point for point in graph.live if backward(point)]

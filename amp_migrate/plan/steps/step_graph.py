@@ -79,10 +79,11 @@ class StepGraph:
     def __init__(self, facts: Facts, events: Events, decide: Decide, root: Function) -> None:
         self.facts = facts
         self.events = events
+        self.decide = decide
         self.root = root
         marked = (*events.backwards, *events.steps, *events.zero_grads, *events.apart)
         busy = {statement.function for statement in marked}
-        self.called_again = not self._has_loop()
+        self.called_again = not self._loops(root)
         self.graph = Graph(
             facts,
             root,
@@ -126,9 +127,19 @@ class StepGraph:
     def _callers_of(self, function: Function) -> list[Function]:
         return [statement.function for _, statement in self.facts.objects.possible_callers(function)]
 
-    def _has_loop(self) -> bool:
+    def rounds(self) -> Iterator[StepGraph]:
+        """The graphs in which its steps follow each other: of itself, or of the callers that loop where they are known."""
+        if not self.called_again:
+            yield self
+        elif not self.starts_clean():
+            calls = self.facts.calls
+            around = lambda one: [] if self._loops(one) else [site.caller for site in calls.callers(one)]  # noqa: E731
+            for function in filter(self._loops, each_once([self.root], around)):
+                yield StepGraph(self.facts, self.events, self.decide, function)
+
+    def _loops(self, function: Function) -> bool:
         """True for functions that loop over batches themselves; others are called once for each."""
-        return any(inner.is_loop and self.holds_backward(inner) for inner in self.root.descendants())
+        return any(inner.is_loop and self.holds_backward(inner) for inner in function.descendants())
 
     def holds_backward(self, statement: Statement) -> bool:
         """True where a scaled backward runs in the statement, its blocks or the functions that it calls."""
