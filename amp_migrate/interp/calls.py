@@ -362,13 +362,26 @@ class Calls:
         if read is None and dotted.startswith("torch.nn.parallel.") and args:
             return self._in_parallel(name, args, place)
         if read is None and name in _SAME_ELEMENTS and (isinstance(node.func, cst.Name) or name in _OF_MODULES):
-            read = _same_elements(node, place)
+            read = self._same_elements(node, place)
         read = read or _read_in_turn(name, args, place) or self._read_of_fields(node, place)
         if read is None and are_queues({node}):
             return Step(is_container=not place.keys)
         if not place.keys and (self._makes_container(node) or (read and name in _SAME_ELEMENTS - _OF_MODULES)):
             return dataclasses.replace(read or LOST, is_container=True)
         return read
+
+    def _same_elements(self, node: cst.Call, place: Place) -> Step:
+        """`list(masks)`, `dict(mask=mask)`, and `dict(zip(names, masks))`."""
+        keys, found = place.keys, []
+        is_dict = called_name(node) in ("dict", "OrderedDict")
+        for given in node.args:
+            if given.keyword is None:
+                values = self.facts.objects.values_of(given.value) or [given.value]
+                of_pairs = (ANY, 1, *keys[1:]) if is_dict and keys and any(map(_gives_pairs, values)) else of_any(keys)
+                found.append(_part(given.value, of_pairs, place))
+            elif is_dict and keys and may_be_same(given.keyword.value, keys[0]):
+                found.append(_part(given.value, keys[1:], place))
+        return either(found)
 
     def _read_of_fields(self, node: cst.Call, place: Place) -> Step | None:
         """X of `Output(mask=X).mask`, and of `Output(X).mask` where a class without `__init__` names its fields."""
@@ -470,15 +483,10 @@ def _read_by_method(
     return None
 
 
-def _same_elements(node: cst.Call, place: Place) -> Step:
-    """`list(masks)`, `dict(mask=mask)`."""
-    keys, found = place.keys, []
-    for given in node.args:
-        if given.keyword is None:
-            found.append(_part(given.value, of_any(keys), place))
-        elif called_name(node) in ("dict", "OrderedDict") and keys and may_be_same(given.keyword.value, keys[0]):
-            found.append(_part(given.value, keys[1:], place))
-    return either(found)
+def _gives_pairs(node: cst.BaseExpression) -> bool:
+    """True for what a dict of pairs is made of, and not of another dict."""
+    is_call = isinstance(node, cst.Call) and called_name(node) in ("zip", "enumerate", "items")
+    return is_call or isinstance(node, (cst.List, cst.Tuple, cst.ListComp, cst.GeneratorExp))
 
 
 def _read_in_turn(name: str, args: list[cst.BaseExpression], place: Place) -> Step | None:
