@@ -109,6 +109,9 @@ KEPT = {
     "keywords": "it = named(x=x, out=out)",
     "keywords in a log": "log.add(out=out)\n    it = log.kept['out'][-1]",
     "a dict of arguments": "it = second(**{'first': x, 'second': out})",
+    "a dict of a zip": "it = dict(zip(['x', 'out'], [x, out]))['out']",
+    "a dict of pairs": "pairs = [('x', x), ('out', out)]\n    it = dict(pairs)['out']",
+    "a dict of a dict's pairs": "it = dict(dict(out=out).items())['out']",
     "a queue": "waiting.put(out)\n    it = waiting.get()",
 }
 

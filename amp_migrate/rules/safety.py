@@ -141,6 +141,14 @@ AUTOGRAD_FUNCTION = Rule(
     "an autograd function cannot take custom_fwd and custom_bwd",
     "under autocast it meets half and float32 side by side, in what it saves for its backward as well",
     "give it a static forward(ctx, ...) and backward(ctx, ...) of its own, then run again",
+    cases={
+        "shared": Case(
+            "an autograd function fills or keeps a list that it is given",
+            "custom_fwd(cast_inputs=torch.float32) gives it a copy of each list, and what others put into theirs is lost",
+            "cast the tensors in its forward and turn autocast off there, put custom_fwd and custom_bwd without "
+            "cast_inputs on it, then run again",
+        ),
+    },
 )
 COMPILED_EXTENSION = Rule(
     "AMP983",

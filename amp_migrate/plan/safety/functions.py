@@ -22,6 +22,7 @@ import libcst as cst
 from amp_migrate.facts.autograd import applied_function, is_autograd_function
 from amp_migrate.facts.tree import Class, Function, called_name
 from amp_migrate.findings import Refusal
+from amp_migrate.interp.containers import Containers
 from amp_migrate.models import names
 from amp_migrate.models.queries import in_half
 from amp_migrate.plan.safety.context import Context
@@ -51,6 +52,9 @@ def guard_functions(context: Context, *, again: bool = False) -> None:
             continue
         if _is_of_one_tensor(context, call) and not any(_computes(context, one) for one in (forward, backward)):
             continue
+        if _fills_or_keeps(context, call, forward):
+            message = f"{owner.name} fills or keeps a list that it is given, and custom_fwd would give it a copy"
+            raise Refusal(AUTOGRAD_FUNCTION, owner.node, message, case="shared")
         if (forward, backward) not in context.safety.guarded:
             context.safety.guarded.append((forward, backward))
 
@@ -102,6 +106,21 @@ def _is_of_one_tensor(context: Context, call: cst.Call) -> bool:
     """True where all arguments but the first are plain numbers."""
     rest = [context.precisions.of(arg.value) for arg in call.args[1:]]
     return len(call.args) > 0 and not any(one.is_tensor for one in rest)
+
+
+def _fills_or_keeps(context: Context, call: cst.Call, forward: Function) -> bool:
+    """True where something is put into a container that the call gives: by `forward`, or while `ctx` keeps it.
+    `cast_inputs` makes each list, tuple and dict anew ([T2.13:torch/amp/autocast_mode.py], `_cast`).
+    """
+    objects = context.facts.objects
+    filled = {one for put in context.facts.analysis(Containers).puts for one in objects.objects(put.base)}
+    kept = {one for _, stores in objects.all_stores() for store in stores for one in objects.objects(store.value)}
+    for parameter, arg in zip(forward.parameters[1:], call.args, strict=False):
+        if context.values.of(arg.value).is_container:
+            inside, given = objects.objects(parameter.name), objects.objects(arg.value)
+            if inside & filled or (inside & kept and given & filled):
+                return True
+    return False
 
 
 def _multiplies(context: Context, function: Function) -> bool:
