@@ -128,7 +128,7 @@ class StepGraph:
         return [statement.function for _, statement in self.facts.objects.possible_callers(function)]
 
     def rounds(self) -> Iterator[StepGraph]:
-        """The graphs in which its steps follow each other: of itself, or of the callers that loop where they are known."""
+        """The graphs in which its steps follow each other: its own, or those of callers that loop."""
         if not self.called_again:
             yield self
         elif not self.starts_clean():
