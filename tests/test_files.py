@@ -8,6 +8,7 @@ import subprocess
 import pytest
 
 from amp_migrate import Options, migrate_project, migrate_source
+from amp_migrate.files import imports
 from amp_migrate.files.discover import find_files
 from amp_migrate.files.torch_version import declaration, spelling_in
 from amp_migrate.report.diff import unified_diff
@@ -237,3 +238,13 @@ def test_a_copy_of_apex_is_no_project_that_uses_it(tmp_path):
     assert sorted(find_files([tmp_path])) == [tmp_path / "apex" / "__init__.py", tmp_path / "train.py"]
     named = tmp_path / "third" / "apex" / "amp" / "__init__.py"
     assert find_files([named]) == [named]
+
+
+def test_a_folder_that_scripts_name_where_they_change_the_path(tmp_path):
+    script = tmp_path / "experiments" / "one" / "train.py"
+    module = tmp_path / "lib" / "layers" / "own.py"
+    for file in (script, module):
+        file.parent.mkdir(parents=True)
+    module.write_text("class Own: pass\n")
+    script.write_text("import sys, os\nsys.path.append(os.path.join(os.path.dirname(__file__), '../../lib/'))\n")
+    assert imports.canonical(script, "layers.own") == str(module.with_suffix(""))

@@ -273,18 +273,18 @@ def _adding(folder: str) -> Iterator[str]:
 
 @cache
 def _added_to_path(folder: str) -> tuple[str, ...]:
-    """The folders right below a folder, and below their parent, that its scripts name where they change `sys.path`:
+    """The folders that its scripts name where they change `sys.path`, as they stand there, or right below it or its
+    parent:
 
     sys.path.insert(0, osp.join(osp.dirname(__file__), "..", "lib"))
     """
     scripts = [Path(folder, name) for name in sorted(_names(folder)) if name.endswith(".py")]
-    said: set[str] = set()
-    for script in scripts:
-        source = read_if_there(script)
-        if b"sys.path" in source:
-            said.update(word for text in _QUOTED.findall(source) for word in text.decode("utf-8", "replace").split("/"))
+    sources = (source for source in map(read_if_there, scripts) if b"sys.path" in source)
+    said = {text.decode("utf-8", "replace") for source in sources for text in _QUOTED.findall(source)}
+    words = {word for text in said for word in text.split("/")}
     near = [Path(folder), Path(folder).parent] if ".git" not in _names(folder) else [Path(folder)]
-    found = (str(base / name) for base in near for name in sorted(said & _names(str(base))))
+    found = [str(base / name) for base in near for name in sorted(words & _names(str(base)))]
+    found += [os.path.normpath(_joined_path(folder, text)) for text in sorted(said) if text.startswith("../")]
     return tuple(one for one in found if os.path.isdir(one))
 
 
