@@ -23,7 +23,7 @@ from amp_migrate.facts.conditions import conjunction
 from amp_migrate.facts.dataflow import Path, overlaps, reads, writes
 from amp_migrate.facts.lookups import pattern_meant, text_looked_up
 from amp_migrate.facts.running import Running
-from amp_migrate.facts.tree import Function, Statement, called_name, input_and_target, names_in, walk
+from amp_migrate.facts.tree import Function, Statement, called_name, input_and_target, walk
 from amp_migrate.findings import Inseparable, Refusal
 from amp_migrate.interp.place import Place
 from amp_migrate.interp.search import trace
@@ -32,6 +32,7 @@ from amp_migrate.interp.steps import Steps
 from amp_migrate.interp.values import values_as_written
 from amp_migrate.models import Operation
 from amp_migrate.models.queries import in_half, is_refused, only_moves, refused
+from amp_migrate.plan.regions.arithmetic import is_untouched
 from amp_migrate.plan.regions.forwards import Forwards
 from amp_migrate.plan.regions.region import Region
 from amp_migrate.plan.regions.sigmoids import Sigmoids
@@ -264,13 +265,8 @@ class _Finder:
         """True for `flat = labels.view(n, -1)` of labels from outside of the regions: they keep their type."""
         node = statement.node
         value = node.value if isinstance(node, cst.Assign) else None
-        if not isinstance(value, cst.Call) or not isinstance(value.func, cst.Attribute):
-            return False
-        if called_name(value) not in models.names(only_moves):
-            return False
-        inside = (one for region in self.regions for one in region.statements() if one is not statement)
-        made = {path[0] for one in inside for path in _written_in(one)}
-        return not names_in(value) & made
+        shapes = isinstance(value, cst.Call) and called_name(value) in models.names(only_moves)
+        return shapes and is_untouched(self.forwards, statement)
 
     def _check_separable(self, call: cst.Call, statement: Statement) -> None:
         """The forward has to run under autocast, what computes the cross entropy must not."""
