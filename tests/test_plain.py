@@ -828,3 +828,17 @@ def test_a_model_that_runs_in_the_call_for_its_gradient_stays_out_of_autocast(to
 def test_a_sum_of_nothing_but_starred_arguments_stops_nobody():
     source = START + "print(torch.sum(*[x]))\n" + STEP
     assert migrate_source(source.encode(), Options(api="torch.amp")).status == "migrated"
+
+
+@pytest.mark.parametrize(
+    ("given", "call"),
+    [("None", "outer(x)"), ("None", "outer(x, None)"), ("optimizer", "outer(x)"), ("None", "train(x)")],
+)
+def test_gradients_alone_are_found_through_functions(given, call):
+    outer = f"\n\ndef outer(x, other={given}):\n    train(x, other)\n\n\nouter(x, optimizer)\n{call}\n"
+    train = (
+        "def train(x, optimizer=None):\n    loss = model(x).mean()\n    loss.backward()\n"
+        "    if optimizer is not None:\n        optimizer.step()\n"
+    )
+    codes = [one.code for one in migrate_source((START + train + outer).encode(), Options(api="torch.amp")).findings]
+    assert ("AMP957" in codes) == (given == "None")

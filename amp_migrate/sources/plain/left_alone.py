@@ -11,6 +11,7 @@ import libcst as cst
 
 from amp_migrate import models
 from amp_migrate.facts import Facts
+from amp_migrate.facts.calls import CallSite
 from amp_migrate.facts.names import dotted_text
 from amp_migrate.facts.presence import asks_whether_there_is
 from amp_migrate.facts.running import Running
@@ -203,26 +204,35 @@ class _Finder:
                 return Refusal(UPDATE_PLACE, call, text, case="either")
         return None
 
+    def _given_none(self, function: Function, name: str, seen: tuple[Function, ...]) -> Iterator[CallSite]:
+        """The calls that give None for a parameter, itself or by a parameter of their own function."""
+        param = next((one for one in function.parameters if one.name.value == name), None)
+        if param is None or function in seen:
+            return
+        for site in self.facts.calls.callers(function):
+            arg = self.facts.objects.argument(site.call, function, param)
+            given = self._text(arg.value if arg is not None else param.default)
+            if given == "None":
+                yield site
+            yield from self._given_none(site.caller, given, (*seen, function))
+
     def only_gradients(self) -> Refusal | None:
         """`if optimizer: optimizer.step()`, where a caller gives none: it wants the gradients, and nothing would say
         that they are too large.
         """
         for call, statement in self.optimizers.steps:
-            function, receiver = statement.function, call.func.value if isinstance(call.func, cst.Attribute) else None
-            param = next(
-                (one for one in function.parameters if self.facts.text(one.name) == self._text(receiver)), None
+            function, name = (
+                statement.function,
+                self._text(call.func.value) if isinstance(call.func, cst.Attribute) else "",
             )
-            if param is None or param.default is None or literal_value(param.default) is not None:
-                continue
-            tests = (f"{param.name.value}", f"{param.name.value} is not None")
+            tests = (name, f"{name} is not None")
             guards = [
                 one for one in statement.path() if isinstance(one.node, cst.If) and self._text(one.node.test) in tests
             ]
             outside = [loss for loss in self.losses if loss.statement.function is function]
             outside = [loss for loss in outside if guards and not loss.statement.inside(guards[0])]
-            for site in self.facts.calls.callers(function) if outside else ():
-                if self.facts.objects.argument(site.call, function, param) is None:
-                    return Refusal(NO_STEP, site.call, f"{function.name} is called for gradients alone here")
+            for site in self._given_none(function, name, ()) if outside else ():
+                return Refusal(NO_STEP, site.call, f"{function.name} is called for gradients alone here")
         return None
 
     def _text(self, node: cst.CSTNode | None) -> str:
