@@ -33,6 +33,7 @@ _COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
     ast.Gt: lambda left, right: left > right,
     ast.Lt: lambda left, right: left < right,
 }
+_SYMMETRIC = (ast.Eq, ast.NotEq, ast.Is, ast.IsNot)
 _CONVERSIONS: dict[str, Callable[[Any], Any]] = {"bool": bool, "str": str, "int": int, "float": float}
 
 
@@ -64,8 +65,10 @@ class Keys:
         if isinstance(node, ast.Name):
             return scope.file.dotted(node) or node.id
         if isinstance(node, ast.Compare) and len(node.ops) == 1:
-            left, right = self.key(scope, node.left, hops), self.key(scope, node.comparators[0], hops)
-            return f"{left} {type(node.ops[0]).__name__} {right}"
+            sides = [node.left, node.comparators[0]]
+            if isinstance(node.ops[0], _SYMMETRIC):
+                sides.sort(key=lambda one: isinstance(one, ast.Constant))
+            return f" {type(node.ops[0]).__name__} ".join(self.key(scope, one, hops) for one in sides)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "bool" and node.args:
             return self.key(scope, node.args[0], hops)
         return ast.unparse(node)

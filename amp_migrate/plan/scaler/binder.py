@@ -165,8 +165,9 @@ class Binder:
         return Binding([creation], None, [], [], {}, carriers=carriers, absent=hung.absent)
 
     def _threaded(self) -> Binding:
+        receivers = map(self.facts.tree.function_of, self.found.received)
         travels = bool(self.found.received or self.found.handed)
-        carriers = find_carriers(self.facts, self.users) if travels else {}
+        carriers = find_carriers(self.facts, [*self.users, *receivers]) if travels else {}
         owners = [self.home] if carriers else self._runs() or self._scripts() or [self._dominator()]
 
         def sees(function: Function) -> bool:
