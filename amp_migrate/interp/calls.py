@@ -142,13 +142,13 @@ class Calls:
         return [*found]
 
     def returned(self, frame: Frame, place: Place) -> Step:
-        """What a function returns; where it calls itself, whatever called it the first time."""
+        """What a function returns; where it calls itself, after the call that came from elsewhere."""
         values = self.facts.objects.returned_by(frame.function)
         yielded = self._yielded.get(frame.function)
         if not values and not yielded:
             return LOST
         before = [number for number, one in enumerate(place.frames) if one.function is frame.function]
-        around = place.frames[before[-1] + 1 :] if before else place.frames
+        around = place.frames[: before[0] + 1] if before else place.frames
         frames = (*around, frame)
         if len(frames) > MOST_FRAMES:  # where it began says whether it runs under autocast
             frames = (frames[0], *frames[1 - MOST_FRAMES :])

@@ -145,12 +145,13 @@ class _PrecisionsAfter(Precisions):
         self.values = values
         self.after = after
 
-    def of(self, node: cst.BaseExpression) -> Precision:
-        found = super().of(node)
+    def of(self, node: cst.BaseExpression, frames: Frames = ()) -> Precision:
+        found = super().of(node, frames)
         is_known = not found.may_be_half and found is not Precision.UNKNOWN
-        if is_known or self.values.of(node).is_container:
+        if is_known or self.values.at(Place(node, (), frames)).is_container:
             return found
-        return Precision.HALF if any(map(self.after.may_be_half, self.places(node))) else Precision.SINGLE
+        places = [Place(node, (), frames)] if frames else self.places(node)
+        return Precision.HALF if any(map(self.after.may_be_half, places)) else Precision.SINGLE
 
     def places(self, node: cst.BaseExpression) -> list[Place]:
         ways = self.after.frames.get(self.facts.tree.function_of(node)) or ((),)
