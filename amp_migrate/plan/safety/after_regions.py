@@ -112,7 +112,8 @@ class _After:
 
     def _into(self, call: cst.Call, frames: Frames) -> Iterator[tuple[Function, Frames]]:
         """The functions and forwards that a call enters, with the frames of those that regions run as well."""
-        for frame in self.values.steps.calls.entered(call):
+        calls = self.values.steps.calls
+        for frame in dict.fromkeys((*calls.entered(call), *calls.handed(call))):
             if not all(self.values.runs_under_autocast([one]) for one in frame.function.descendants()):
                 yield frame.function, ()
             elif self._is_given_half(call, frames) or any(map(self.may_be_half, self._kept_by(frame.function))):
