@@ -423,3 +423,62 @@ def test_an_entry_of_keywords_is_what_the_callers_give() -> None:
     result = migrate_source(KEYWORDS.encode(), Options(api="torch.amp"))
     assert result.status == "migrated", [one.message for one in result.findings]
     assert 'GradScaler("cuda", enabled=device.type == "cuda")' in result.output.decode()
+
+
+ARMS = """\
+import argparse
+import torch
+from torch import nn
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--train", action="store_true")
+parser.add_argument("--test", action="store_true")
+args = parser.parse_args()
+
+
+def get_device():
+    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+def fit(model, optimizer, device):
+    for _ in range(3):
+        loss = model(torch.randn(6, 8, device=device)).pow(2).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    print("loss", loss.item())
+
+
+def main():
+    if not args.train and not args.test:
+        print("nothing to do")
+    elif args.{first}:
+        {made_first}
+    {second}
+        {made_second}
+
+
+if __name__ == "__main__":
+    main()
+"""
+IN_TRAINING = """model = nn.Linear(8, 3)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        device = get_device()
+        model = model.to(device)
+        fit(model, optimizer, device)"""
+IN_TEST = """device = get_device()
+        model = nn.Linear(8, 3).to(device)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        optimizer.load_state_dict(torch.load("state.pt"))"""
+
+
+@pytest.mark.parametrize("second", ["elif args.{}:", "else:"])
+@pytest.mark.parametrize("is_first", [True, False])
+def test_an_optimizer_of_an_arm_that_does_not_train_decides_nothing(second: str, is_first: bool) -> None:
+    names, made = ["train", "test"], [IN_TRAINING, IN_TEST]
+    (first, other), (made_first, made_second) = (names, made) if is_first else (names[::-1], made[::-1])
+    source = ARMS.format(first=first, second=second.format(other), made_first=made_first, made_second=made_second)
+    output = migrate_source(source.encode(), Options(api="torch.amp")).output.decode()
+    there = 'device = get_device()\n        scaler = torch.amp.GradScaler("cuda", enabled=device.type == "cuda")\n'
+    assert there in output
+    assert run(output, ("--train",)).losses == pytest.approx(run(source, ("--train",)).losses, abs=CLOSE)

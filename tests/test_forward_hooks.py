@@ -77,3 +77,50 @@ def test_one_that_is_not_known_refuses():
     hook = "self.inner.register_forward_hook(TABLE[kind])"
     result = migrate_source(SCRIPT.format(inside=hook, outside="").encode(), Options())
     assert [finding.code for finding in result.findings] == ["AMP951"]
+
+
+KEPT = """\
+import torch
+from torch import nn
+
+kept, features = [], {}
+
+
+def named(name):
+    def hook(module, given, out):
+        features[name] = out.detach()
+    return hook
+
+
+class Watcher:
+    def __init__(self, module):
+        module.register_forward_hook(self.keep)
+
+    def keep(self, module, given, out):
+        self.out = out
+
+
+net = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 8)).cuda()
+WATCHED
+head = nn.Linear(8, 2).cuda()
+optimizer = torch.optim.Adam(net.parameters())
+for x in torch.utils.data.DataLoader(torch.randn(8, 8), 4):
+    loss = nn.functional.mse_loss(net(x.cuda()), x.cuda())
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    head(READ)
+"""
+
+
+@pytest.mark.parametrize(
+    ("watched", "read"),
+    [
+        ("net[1].register_forward_hook(lambda module, given, out: kept.append(out))", "kept[-1]"),
+        ("net[1].register_forward_hook(named('body'))", 'features["body"]'),
+        ("watcher = Watcher(net[1])", "watcher.out"),
+    ],
+)
+def test_what_one_keeps_is_half_after_the_forward(watched, read):
+    result = migrate_source(KEPT.replace("WATCHED", watched).replace("READ", read).encode(), Options())
+    assert f"head({read}.float())" in result.output.decode(), result.findings

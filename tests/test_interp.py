@@ -8,6 +8,7 @@ import libcst as cst
 import pytest
 
 from amp_migrate.facts import Facts
+from amp_migrate.facts.contents import ANY
 from amp_migrate.interp.place import Place
 from amp_migrate.interp.search import trace
 from amp_migrate.interp.steps import Steps
@@ -298,6 +299,43 @@ def test_a_recursion_ends():
         """
     facts = facts_of(textwrap.dedent(code))
     assert Values(facts, facts.analysis(Steps), Safety()).of(_found(facts)).is_half
+
+
+@pytest.mark.parametrize(
+    ("given", "depth", "is_half"),
+    [
+        ("[s]", 1, False),
+        ("[[s, [s, s]]]", 3, False),
+        ("[m]", 1, True),
+        ("[[s, m]]", 2, True),
+        ("[s, [[s, [m, s]]]]", 4, True),
+    ],
+)
+@pytest.mark.parametrize(
+    "function",
+    [
+        "return [turned(one) for one in t] if isinstance(t, list) else t.detach()",
+        "return tuple(map(turned, t)) if isinstance(t, list) else t.detach()",
+        "return [turned(t[0]), *(turned(one) for one in t[1:])] if isinstance(t, list) else t.detach()",
+    ],
+)
+def test_a_recursion_returns_what_was_given_to_its_first_call(
+    function: str, given: str, depth: int, is_half: bool
+) -> None:
+    code = f"""
+        import torch
+
+        def turned(t):
+            {function}
+
+        s = torch.zeros(2, 2)
+        m = torch.mm(s, s)
+        other = turned([[m, [m, m]]])
+        found = turned({given})
+        """
+    facts = facts_of(textwrap.dedent(code))
+    place = Place(_found(facts), (ANY,) * depth)
+    assert Values(facts, facts.analysis(Steps), Safety()).may_leave_autocast(place) is is_half
 
 
 def test_a_search_goes_through_what_passes_and_names_where_it_ends():

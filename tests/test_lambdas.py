@@ -51,6 +51,19 @@ def test_its_body_is_repaired_as_that_of_a_function(what):
 
 
 @pytest.mark.parametrize(
+    "joined",
+    [
+        "sum(map(lambda one: one.masked_fill(one > 0, -1e9), [o]))",
+        "functools.reduce(lambda one, two: one.masked_fill(one > 0, -1e9) + two, [o, o])",
+        "sorted([o], key=lambda one: one.masked_fill(one > 0, -1e9).sum().item())[0]",
+    ],
+)
+def test_one_that_is_handed_over_runs_with_what_gets_it(joined):
+    output = migrated(script(f"import functools\n\ndef part(o, t):\n    return {joined}.mean()\n"))[2]
+    assert "one.float().masked_fill" in output
+
+
+@pytest.mark.parametrize(
     "helper",
     [
         "part = lambda o, t: F.binary_cross_entropy(torch.sigmoid(o), t) + 1",

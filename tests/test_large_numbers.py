@@ -7,6 +7,8 @@ import pytest
 from amp_migrate import Options, migrate_source
 
 SCRIPT = """\
+import json
+import math
 import sys
 import numpy as np
 import torch
@@ -47,8 +49,9 @@ LARGE = [
     'np.finfo("float32").min',
     "torch.finfo(torch.float32).min",
     "-1e9 if len(sys.argv) > 1 else -1e4",
+    'json.load(open("settings.json"))["hidden"]',
 ]
-SMALL = ['float("-inf")', "-1e4", "float(-100)", '-float("inf")', "0"]
+SMALL = ['float("-inf")', "-1e4", "float(-100)", '-float("inf")', "0", "-math.inf", "-np.inf"]
 
 
 @pytest.mark.parametrize("name", [None, "HIDDEN", "self.HIDDEN", "Attention.HIDDEN"])

@@ -17,7 +17,7 @@ from amp_migrate.facts import Facts
 from amp_migrate.facts.contents import ANY, constant_key, may_be_same
 from amp_migrate.facts.module_lists import taken_out
 from amp_migrate.facts.queues import are_queues
-from amp_migrate.facts.tree import Class, Function, called_name
+from amp_migrate.facts.tree import Class, Function, argument_value, called_name
 from amp_migrate.facts.values import literal_value
 from amp_migrate.interp.containers import Containers, run_by
 from amp_migrate.interp.dtype_asked import dtype_asked
@@ -48,6 +48,7 @@ class Calls:
             is_mapped = _is_map(node)  # `map(shrink, images)` has what the function returns for its elements
             part = Place(node, place.keys[1:], place.frames) if is_mapped else place
             step = either([self.returned(frame, part) for frame in entered])
+            step = either([step, _joined(node, place.keys, place.frames)]) if self._is_reduce(node) else step
             return dataclasses.replace(step, is_container=True) if is_mapped and not place.keys else step
         return (
             self._of_map(node, place)
@@ -69,7 +70,7 @@ class Calls:
             return [Frame(one, node) for one in functions]
         if called_name(node) == "data_parallel" and node.args:
             return [Frame(one, node, skipped=1) for one in self.forwards_of(node.args[0].value)]
-        if _runs_first(node):
+        if self._runs_first(node):
             return self._handed_over(node)
         if called_name(node) == "apply" and isinstance(node.func, cst.Attribute):
             return [Frame(one, node, added=1) for one in self._autograd_forwards(node.func.value)]
@@ -87,6 +88,13 @@ class Calls:
         """The forwards of the modules in sight that a call may mean, whatever it may mean out of sight."""
         return list(dict.fromkeys(one for run in self._forwards_of_each(_module_of(node)) for one in run))
 
+    def handed(self, node: cst.Call) -> list[Frame]:
+        """The functions that a call is given and runs: those of `map`, `checkpoint` and `sorted(outputs, key=mean)`."""
+        if self._runs_first(node):
+            return self._handed_over(node)
+        key = argument_value(node, "key")
+        return [Frame(one, node) for one in self.facts.objects.functions_given(key)] if key is not None else []
+
     def _at_the_end(self, node: cst.Call) -> list[Frame]:
         """The forwards of the modules that end the containers which a call may mean, where all are of the unit."""
         meant = taken_out(self.facts.names, self.facts.objects, node.func)
@@ -99,6 +107,12 @@ class Calls:
         function = self.facts.tree.function_at.get(run) or self.facts.objects.function_handed_over(run)
         functions = [function] if function is not None else self.forwards_of(run)
         return [Frame(one, node, skipped=1) for one in functions]
+
+    def _runs_first(self, call: cst.Call) -> bool:
+        return bool(call.args) and (called_name(call) == "checkpoint" or _is_map(call) or self._is_reduce(call))
+
+    def _is_reduce(self, node: cst.Call) -> bool:
+        return self.facts.names.dotted(node.func) == "functools.reduce" and len(node.args) > 1
 
     def _autograd_forwards(self, node: cst.BaseExpression) -> list[Function]:
         origins = self.facts.objects.origins(node)
@@ -142,13 +156,13 @@ class Calls:
         return [*found]
 
     def returned(self, frame: Frame, place: Place) -> Step:
-        """What a function returns; where it calls itself, whatever called it the first time."""
+        """What a function returns; where it calls itself, after the call that came from elsewhere."""
         values = self.facts.objects.returned_by(frame.function)
         yielded = self._yielded.get(frame.function)
         if not values and not yielded:
             return LOST
         before = [number for number, one in enumerate(place.frames) if one.function is frame.function]
-        around = place.frames[before[-1] + 1 :] if before else place.frames
+        around = place.frames[: before[0] + 1] if before else place.frames
         frames = (*around, frame)
         if len(frames) > MOST_FRAMES:  # where it began says whether it runs under autocast
             frames = (frames[0], *frames[1 - MOST_FRAMES :])
@@ -182,10 +196,10 @@ class Calls:
 
     @cached_property
     def _runs_by_others(self) -> dict[Function, list[Frame]]:
-        """The calls of `map` and `checkpoint` that run a function."""
+        """The calls that are handed a function and run it."""
         found: dict[Function, list[Frame]] = {}
         for call, _ in self.facts.tree.every(cst.Call):
-            for frame in self._handed_over(call) if _runs_first(call) else ():
+            for frame in self.handed(call):
                 found.setdefault(frame.function, []).append(frame)
         return found
 
@@ -212,8 +226,18 @@ class Calls:
             given = call.args[place] if 0 <= place < len(call.args) else None
         else:
             given = self.facts.objects.argument(call, frame.function, param)
+        if self._is_reduce(call):
+            return either([self.returned(frame, Place(call, keys, frames)), _joined(call, keys, frames)])
         if given is not None:
-            return Step((Place(given.value, (ANY, *keys) if _is_map(call) else keys, frames),))
+            return Step(
+                (
+                    Place(
+                        given.value,
+                        (ANY, *keys) if _is_map(call) or argument_value(call, "key") is not None else keys,
+                        frames,
+                    ),
+                )
+            )
         if has_star and param.star != "**":
             return self._given_by_star(call, frame.function, param, keys, frames)
         if any(arg.star == "**" for arg in call.args) or param.star == "**":
@@ -257,15 +281,15 @@ class Calls:
         return Step(made=made, is_container=not place.keys and any(map(_makes_list, known)))
 
     def _of_map(self, node: cst.Call, place: Place) -> Step | None:
-        """The elements of `map(torch.detach, outputs)`."""
-        names = self._torch_names(node.args[0].value) if _is_map(node) and node.args else []
+        """The elements of `map(torch.detach, outputs)`, and what `reduce(operator.add, outputs)` makes of them."""
+        is_reduce = self._is_reduce(node)
+        names = self._torch_names(node.args[0].value) if node.args and (is_reduce or _is_map(node)) else []
+        if is_reduce and not names:
+            names = [(self.facts.names.dotted(node.args[0].value) or "").rpartition("operator.")[2]]
         rows = [row for name in names if (row := models.function(name) or models.method(name)) is not None]
         operands = tuple(Place(arg.value, (ANY,), place.frames) for arg in node.args[1:])
-        return (
-            Step(made=tuple(Made(node, (row,), operands) for row in rows), is_container=not place.keys)
-            if rows
-            else None
-        )
+        made = tuple(Made(node, (row,), operands[:1] * 2 if is_reduce else operands) for row in rows)
+        return Step(made=made, is_container=not is_reduce and not place.keys) if rows else None
 
     def is_operation(self, node: cst.Call) -> bool:
         """True for a call of a function, method or layer of torch that makes tensors."""
@@ -338,8 +362,9 @@ class Calls:
         """`len(x)`, `math.exp(x)` and `np.float64(x)` are numbers, and `np.exp(x)` is one where x is."""
         if isinstance(node.func, cst.Name) and self.facts.names.variable_at(node.func) is None:
             if node.func.value in traits.named("function of Python"):
-                keys = (ANY, *place.keys) if len(node.args) == 1 and node.func.value != "abs" else place.keys
-                return Step(tuple(Place(arg.value, keys, place.frames) for arg in node.args if arg.keyword is None))
+                given = [arg.value for arg in node.args if arg.keyword is None]
+                keys = (ANY, *place.keys) if len(given) == 1 and node.func.value != "abs" else place.keys
+                return Step(tuple(Place(one, keys, place.frames) for one in given))
             return CONSTANT if node.func.value in traits.named("number of Python") else None
         if isinstance(node.func, cst.Attribute) and called_name(node) in traits.named("parameters"):
             return Step(made=(Made(node, (models.function("torch.nn.Parameter"),), (), cast=SINGLE),))
@@ -463,6 +488,12 @@ def _at(args: list[cst.Arg], place: int, keys: Keys, frames: Frames) -> Step:
     return Step((Place(args[star].value, (place - star, *keys), frames),)) if is_last else LOST
 
 
+def _joined(call: cst.Call, keys: Keys, frames: Frames) -> Step:
+    """What `reduce(join, outputs, first)` joins."""
+    _, elements, *first = call.args
+    return Step((Place(elements.value, (ANY, *keys), frames), *(Place(one.value, keys, frames) for one in first)))
+
+
 def _part(value: cst.BaseExpression, keys: Keys, place: Place) -> Step:
     return Step((Place(value, keys, place.frames),))
 
@@ -508,10 +539,6 @@ def _module_of(call: cst.Call) -> cst.BaseExpression:
     """What runs its forward where a call calls a module: `net` of `net(x)` and of `net.forward(x)`."""
     is_forward = isinstance(call.func, cst.Attribute) and called_name(call) in ("forward", "__call__")
     return call.func.value if is_forward and isinstance(call.func, cst.Attribute) else call.func
-
-
-def _runs_first(call: cst.Call) -> bool:
-    return bool(call.args) and (called_name(call) == "checkpoint" or _is_map(call))
 
 
 def _makes_list(row: Operation) -> bool:

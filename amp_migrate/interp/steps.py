@@ -199,13 +199,19 @@ class Steps:
         while frames and frames[-1].function is not function:
             frames = frames[:-1]
         if frames:
-            return self.calls.given(frames[-1], param, place.keys, frames[:-1])
+            runs = self.calls.runs_of(function) if self._is_inside(frames[-1], function) else []
+            again = [(*frames[:-1], one) for one in runs if self._is_inside(one, function)]
+            return either([self.calls.given(frames[-1], param, place.keys, one) for one in (frames[:-1], *again)])
         set_to = self._set_to(function) if variable.name != function.receiver else []
         if set_to:
             return Step(tuple(self._elsewhere(one.value, (*one.selector, *place.keys), ()) for one in set_to))
         runs = self.calls.runs_of(function)
         default = [] if param.default is None else [Place(param.default, place.keys)]
         return either([self.calls.given(run, param, place.keys, ()) for run in runs] or [LOST, Step(tuple(default))])
+
+    def _is_inside(self, frame: Frame, function: Function) -> bool:
+        """True for a function that calls itself."""
+        return frame.call is not None and function.encloses(self.facts.tree.function_of(frame.call))
 
     def _set_to(self, function: Function) -> list[Store]:
         """What runs the setter of a property: `t.value = x`."""

@@ -9,13 +9,14 @@ from __future__ import annotations
 import dataclasses
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
 from typing import Protocol
 
 import libcst as cst
 
 from amp_migrate import models
 from amp_migrate.facts import Facts
-from amp_migrate.facts.tree import Function, Statement
+from amp_migrate.facts.tree import Function, Statement, called_name
 from amp_migrate.facts.values import UNKNOWN, literal_value
 from amp_migrate.interp.place import Frames, Place
 from amp_migrate.interp.search import Trace, trace
@@ -24,6 +25,7 @@ from amp_migrate.interp.steps import Steps
 from amp_migrate.interp.uses import shows_tensor
 from amp_migrate.models import Dtype, Operation
 from amp_migrate.models.queries import follows, may_compute_in_half, writes
+from amp_migrate.models.traits import named
 
 HALF, SINGLE = Dtype.HALF, Dtype.SINGLE
 # What is out of sight may be all that scripts compute with, but for doubles and complex numbers.
@@ -178,8 +180,21 @@ class Values:
         ways = self.ways_of_dtype(place)
         ends = (one for one in ways.ends if _ends_in_half(one.operations) and _output(one, _NOTHING) == _NOTHING)
         made = ((one.node, one.operands[0].frames if one.operands else ()) for one in ends)
-        calls = ((one.node, one.frames) for one in ways.open if unseen and isinstance(one.node, cst.Call))
+        unseen_ones = (one for one in ways.open if unseen and (isinstance(one.node, cst.Call) or self._is_of_hook(one)))
+        calls = ((one.node, one.frames) for one in unseen_ones)
         return frozenset(node for node, frames in (*made, *calls) if self.is_autocast(node, frames))
+
+    def _is_of_hook(self, place: Place) -> bool:
+        """True for what torch gives to a forward hook: the output of a module."""
+        variable = self.facts.names.variable_at(place.node)
+        return variable is not None and variable.scope.owner in self._hooks
+
+    @cached_property
+    def _hooks(self) -> set[object]:
+        registered = (one for one, _ in self.facts.tree.every(cst.Call) if called_name(one) in named("forward hook"))
+        return {
+            hook for one in registered for arg in one.args for hook in self.facts.objects.functions_given(arg.value)
+        }
 
     def ways_of_dtype(self, place: Place) -> Trace:
         """The ways back from a value to what has given it its dtype."""

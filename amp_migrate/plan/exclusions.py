@@ -5,20 +5,24 @@ from __future__ import annotations
 import libcst as cst
 
 from amp_migrate.facts import Facts
+from amp_migrate.facts.object import is_field_of
 from amp_migrate.facts.tree import Function, argument_value, called_name, walk
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.free_names import not_bound
 from amp_migrate.plan.model import Recognition
 from amp_migrate.plan.regions.forwards import Forwards
 from amp_migrate.plan.roles import Roles
+from amp_migrate.plan.steps.averages import Averages
+from amp_migrate.plan.steps.taking_part import Links
 from amp_migrate.plan.training_plan import Scaler
 from amp_migrate.rules.apex import CAST_FUNCTION, REJECTED_ARGUMENT, UNKNOWN_AMP_USE
-from amp_migrate.rules.plain import UNKNOWN_OPTIMIZER
+from amp_migrate.rules.plain import SEVERAL_PROCESSES, UNKNOWN_OPTIMIZER
 from amp_migrate.rules.regions import MODEL_IN_THREAD
 from amp_migrate.rules.source_forms import APEX_AMP, TITLES
 from amp_migrate.rules.steps import GRADIENTS_IN_USE, UPDATE_PLACE
 from amp_migrate.rules.units import BELONGS_TOGETHER
 
+_DISTRIBUTED = ("DistributedDataParallel", "DDP")
 _REMOTE = tuple(f"torch.distributed.rpc.{name}" for name in ("remote", "rpc_async", "rpc_sync"))
 
 
@@ -62,6 +66,30 @@ def check_threads(facts: Facts, found: Recognition, forwards: Forwards) -> None:
             if called_name(call) == "DataParallel" and call.args and _trains_itself(facts, call.args[0].value, homes):
                 message = f"{facts.text(call)} runs a forward that steps an optimizer, in a thread for each device"
                 raise Refusal(UPDATE_PLACE, call, message)
+
+
+def check_processes(facts: Facts, roles: Roles) -> None:
+    """Raises Refusal where DistributedDataParallel has only a part of the networks whose gradients one scaler scales:
+    an overflow in the rest is that of one process, and the scales of the processes part.
+    """
+    wrapping = [call for call, _ in facts.tree.every(cst.Call) if called_name(call) in _DISTRIBUTED and call.args]
+    wrapped = frozenset(one for call in wrapping for one in facts.objects.objects(call.args[0].value))
+    if not wrapped or not all(facts.objects.objects(call.args[0].value) for call in wrapping):
+        return
+    links = Links(facts)
+    given = {node: facts.objects.objects(node) for one in roles.optimizers for node in roles.models_given(one)}
+    is_shared = {
+        node: any(is_field_of(one, wrapped) for one in objects)
+        or bool(links.wholes(objects) & wrapped | links.wholes(wrapped) & objects)
+        for node, objects in given.items()
+        if objects
+    }
+    left = next((node for node, shared in is_shared.items() if not shared), None)
+    if left is not None and any(is_shared.values()) and not facts.analysis(Averages).are_made:
+        message = (
+            f"{facts.text(wrapping[0])} averages gradients over processes, and nothing does for {facts.text(left)}"
+        )
+        raise Refusal(SEVERAL_PROCESSES, left, message, case="part")
 
 
 def _trains_itself(facts: Facts, model: cst.BaseExpression, homes: set[Function]) -> bool:

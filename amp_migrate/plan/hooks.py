@@ -32,18 +32,6 @@ class Product:
     gradient: cst.Name
 
 
-def hooks_given(facts: Facts, node: cst.BaseExpression) -> list[Function]:
-    """The functions and lambdas of the unit that an expression may mean; none where one of them is not in sight."""
-    owner = facts.tree.function_of(node).owner
-    if isinstance(node, cst.Attribute) and owner is not None and facts.text(node.value) == "self":
-        method = owner.methods.get(node.attr.value)
-        if method is not None:
-            return [method]
-    origins = {one.origin for one in facts.objects.objects(node)}
-    found = [facts.tree.function_at[one] for one in origins if isinstance(one, (cst.FunctionDef, cst.Lambda))]
-    return found if len(found) == len(origins) else []
-
-
 def is_blind(facts: Facts, hook: Function) -> bool:
     """True for a hook that reads none of what it is given, and returns nothing: it clears a cache."""
     params = hook.signature

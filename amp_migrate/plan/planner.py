@@ -17,7 +17,7 @@ from amp_migrate.plan.apex_bugs import now_as_written
 from amp_migrate.plan.arms import Collapse, find_collapses
 from amp_migrate.plan.checkpoints import format_test
 from amp_migrate.plan.enabled_text import EnabledText
-from amp_migrate.plan.exclusions import check_clips, check_tests, check_threads, check_unit
+from amp_migrate.plan.exclusions import check_clips, check_processes, check_tests, check_threads, check_unit
 from amp_migrate.plan.flags import availability_flags
 from amp_migrate.plan.free_names import free_name
 from amp_migrate.plan.identities import drop_identities
@@ -49,7 +49,7 @@ from amp_migrate.plan.training_plan import Scaler, TrainingPlan
 from amp_migrate.rules.apex import UNKNOWN_AMP_USE
 from amp_migrate.rules.native import SCALER_NOT_SAVED
 from amp_migrate.rules.regions import FORWARD_IN_FLOAT32
-from amp_migrate.rules.source_forms import APEX_AMP, PLAIN
+from amp_migrate.rules.source_forms import APEX_AMP, HALF, PLAIN
 from amp_migrate.rules.steps import NO_GRADIENTS
 
 
@@ -118,6 +118,8 @@ class _Planner:
         decide = _World(self.facts, enabling).decide
         if self.found.form != APEX_AMP:
             check_clipped_sets(self.facts, roles, events)
+        if self.found.form in (PLAIN, HALF) and self._scale_changes:
+            check_processes(self.facts, roles)
         try:
             steps = plan_steps(self.facts, events, decide)
         except AddsGradients as refusal:

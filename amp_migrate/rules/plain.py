@@ -83,6 +83,15 @@ SEVERAL_PROCESSES = Rule(
     "several processes train the same weights",
     "each would need a loss scale of its own, and half weights of one would miss the updates of the others",
     "nothing; use DistributedDataParallel for training on GPUs",
+    cases={
+        "part": Case(
+            "DistributedDataParallel has a part of what is trained",
+            "the scaler of each process looks for overflows itself: one in a network whose gradients are not averaged "
+            "skips the step of this process alone, and the weights and the loss scales of the processes part",
+            "put all of it into DistributedDataParallel; or take the ShardedGradScaler of "
+            "torch.distributed.fsdp, whose processes agree on what they skip; or --dtype bfloat16, which needs none",
+        ),
+    },
 )
 NO_STEP = Rule(
     "AMP957",

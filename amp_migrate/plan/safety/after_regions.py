@@ -112,7 +112,8 @@ class _After:
 
     def _into(self, call: cst.Call, frames: Frames) -> Iterator[tuple[Function, Frames]]:
         """The functions and forwards that a call enters, with the frames of those that regions run as well."""
-        for frame in self.values.steps.calls.entered(call):
+        calls = self.values.steps.calls
+        for frame in dict.fromkeys((*calls.entered(call), *calls.handed(call))):
             if not all(self.values.runs_under_autocast([one]) for one in frame.function.descendants()):
                 yield frame.function, ()
             elif self._is_given_half(call, frames) or any(map(self.may_be_half, self._kept_by(frame.function))):
@@ -145,12 +146,13 @@ class _PrecisionsAfter(Precisions):
         self.values = values
         self.after = after
 
-    def of(self, node: cst.BaseExpression) -> Precision:
-        found = super().of(node)
+    def of(self, node: cst.BaseExpression, frames: Frames = ()) -> Precision:
+        found = super().of(node, frames)
         is_known = not found.may_be_half and found is not Precision.UNKNOWN
-        if is_known or self.values.of(node).is_container:
+        if is_known or self.values.at(Place(node, (), frames)).is_container:
             return found
-        return Precision.HALF if any(map(self.after.may_be_half, self.places(node))) else Precision.SINGLE
+        places = [Place(node, (), frames)] if frames else self.places(node)
+        return Precision.HALF if any(map(self.after.may_be_half, places)) else Precision.SINGLE
 
     def places(self, node: cst.BaseExpression) -> list[Place]:
         ways = self.after.frames.get(self.facts.tree.function_of(node)) or ((),)

@@ -60,8 +60,9 @@ def _keep_given(context: Context, forwards: Forwards, statements: Collection[Sta
         takes_parts = is_unread or is_open or _is_elsewhere(context.facts, call)
         for arg in call.args if is_open else _taken(context, forwards, call, is_unread=is_unread):
             given = Place(arg.value, (ANY,) if arg.star else ())
-            for node in _parts(context, given) if takes_parts or arg.star else [arg.value]:
-                if context.precisions.of(node) is not Precision.HALF:
+            for place in _parts(context, given) if takes_parts or arg.star else [given]:
+                node = place.node
+                if context.precisions.of(node, place.frames) is not Precision.HALF:
                     continue
                 cast = _tensor(context, node) if context.facts.tree.statement_of(node) in statements else None
                 if cast is not None:
@@ -211,8 +212,8 @@ def _uses(facts: Facts, node: cst.BaseExpression) -> Iterator[cst.BaseExpression
             yield use
 
 
-def _parts(context: Context, place: Place) -> Iterator[cst.BaseExpression]:
-    """A value that may be a tensor, as an expression, what is put into a list or dict, and what a function returns."""
+def _parts(context: Context, place: Place) -> Iterator[Place]:
+    """A value that may be a tensor, what is put into a list or dict, and what a function returns: whole expressions."""
     waiting, seen = [place], set()
     while waiting:
         current = waiting.pop()
@@ -235,7 +236,7 @@ def _parts(context: Context, place: Place) -> Iterator[cst.BaseExpression]:
         elif context.values.at(current).is_container:
             waiting.append(Place(node, (ANY,), current.frames))
         else:
-            yield node
+            yield current
 
 
 def _makes_several(made: Made) -> bool:
@@ -262,7 +263,7 @@ def _keep_seen(context: Context, statements: Collection[Statement]) -> None:
             values += [Place(one.value, one.selector) for one in given if one.value is not None]
     for field, stores in facts.objects.all_stores():
         values += [Place(one.value, one.selector) for one in stores if _is_read_outside(facts, one.base, field)]
-    for node in (node for value in values for node in _parts(context, value)):
+    for node in dict.fromkeys(place.node for value in values for place in _parts(context, value)):
         if facts.tree.statement_of(node) in statements and _is_half_output(context, node):
             context.safety.keep_float32(node)
 

@@ -14,7 +14,7 @@ import libcst as cst
 
 from amp_migrate.facts.tree import called_name, walk
 from amp_migrate.models.traits import named
-from amp_migrate.plan.hooks import hooks_given, products_of
+from amp_migrate.plan.hooks import products_of
 from amp_migrate.plan.safety.context import Context
 from amp_migrate.plan.safety.precision import Precision
 from amp_migrate.plan.safety.repairs import Cast
@@ -31,7 +31,7 @@ def match_hooks(context: Context) -> None:
             continue
         if statement.function not in half or _is_float32(context, call.func.value):
             continue
-        for hook in hooks_given(context.facts, call.args[0].value):
+        for hook in context.facts.objects.functions_given(call.args[0].value):
             for product in products_of(context.facts, hook) or ():
                 cast = Cast(product.node, product.gradient)
                 if _may_be_float32(context, product.factors) and cast not in context.safety.casts:

@@ -16,14 +16,14 @@ from __future__ import annotations
 import libcst as cst
 
 from amp_migrate.facts.dataflow import writes
-from amp_migrate.facts.tree import Statement
+from amp_migrate.facts.tree import Statement, called_name
 from amp_migrate.findings import Refusal
 from amp_migrate.interp.place import Place
 from amp_migrate.interp.step import Made
 from amp_migrate.plan.safety.context import Context
 from amp_migrate.plan.safety.freshness import is_fresh
 from amp_migrate.plan.safety.large_tensors import is_large
-from amp_migrate.plan.safety.numbers import overflows
+from amp_migrate.plan.safety.numbers import is_read, overflows
 from amp_migrate.plan.safety.passing import moves
 from amp_migrate.plan.safety.precision import Precision
 from amp_migrate.rules.safety import BEYOND_HALF
@@ -118,7 +118,11 @@ def _fill(context: Context, made: Made) -> None:
 def _has_large_constant(context: Context, call: cst.Call) -> bool:
     if any(arg.keyword is not None and arg.keyword.value == "dtype" for arg in call.args):
         return False
-    return any(is_large(context, arg.value) for arg in call.args)
+    named = [arg for arg in call.args if arg.keyword is not None and arg.keyword.value in ("value", "fill_value")]
+    written = named or (call.args[-1:] if not called_name(call).startswith(("pad", "scatter")) else ())
+    return any(is_large(context, arg.value) for arg in call.args) or any(
+        is_read(context.facts, arg.value) for arg in written
+    )
 
 
 def _sets(statement: Statement, name: str) -> bool:

@@ -64,6 +64,13 @@ def overflows(facts: Facts, node: cst.BaseExpression) -> bool:
     return any(math.isfinite(value) and abs(value) > LARGEST for value in numbers(facts, node))
 
 
+def is_read(facts: Facts, node: cst.BaseExpression) -> bool:
+    """True for a number that only run time knows, such as one of a configuration file."""
+    ways = each_once([(Place(node), 1)], partial(_values, facts))
+    lost = [one.node for one, _ in ways if facts.analysis(Steps).of(one).is_lost and _number(one.node) is None]
+    return any(facts.names.dotted(one) is None and "finfo" not in facts.text(one) for one in lost)
+
+
 def magnifies(facts: Facts, node: cst.BaseExpression) -> bool:
     """True for a factor such as the 1000 from metres to millimetres: times 256, half is infinite."""
     return any(256 <= abs(value) < math.inf for value in numbers(facts, node))

@@ -11,7 +11,7 @@ from amp_migrate.facts.reaching import assignment
 from amp_migrate.facts.targets import shown_at
 from amp_migrate.facts.tree import Function
 from amp_migrate.facts.variables import Binding
-from amp_migrate.interp.place import Place
+from amp_migrate.interp.place import Frames, Place
 from amp_migrate.interp.steps import Steps
 from amp_migrate.interp.values import Values
 from amp_migrate.models import Dtype
@@ -65,9 +65,9 @@ class Precisions:
         """An expression where it stands, with the calls that may lead there."""
         return [Place(node)]
 
-    def of(self, node: cst.BaseExpression) -> Precision:
-        """The precision of an expression where it stands."""
-        value = self.values.of(node)
+    def of(self, node: cst.BaseExpression, frames: Frames = ()) -> Precision:
+        """The precision of an expression where it stands, after certain calls if they are given."""
+        value = self.values.at(Place(node, (), frames))
         return Precision.UNKNOWN if value.is_container else precision(value.dtypes)
 
     def value_before(self, name: cst.Name) -> cst.BaseExpression | None:

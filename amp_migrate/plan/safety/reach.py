@@ -21,8 +21,8 @@ from amp_migrate.facts.names import dotted_text
 from amp_migrate.facts.object import Object
 from amp_migrate.facts.tree import Class, Function, Statement, called_name, walk
 from amp_migrate.facts.variables import Variable
+from amp_migrate.interp.calls import Calls
 from amp_migrate.models import traits
-from amp_migrate.plan.hooks import hooks_given
 from amp_migrate.plan.regions.forwards import DATA_CALLS, Forwards
 from amp_migrate.plan.regions.region import Region
 from amp_migrate.plan.safety.namespaces import Meant, is_module, meant_by, modules_looked_up_in, table_of
@@ -90,7 +90,7 @@ class Reach:
     def _hook(self, registration: cst.Call) -> None:
         """What `net.register_forward_hook(hook)` is given runs with the forward."""
         hook = registration.args[0].value
-        hooks = hooks_given(self.facts, hook)
+        hooks = self.facts.objects.functions_given(hook)
         for function in hooks:
             self._enter(function)
         self._note_unread(registration, hook)
@@ -141,7 +141,8 @@ class Reach:
         self._note_callees(call)
         candidates = self.facts.objects.candidates(call)
         made = (self.facts.objects.method_of(owner, "__init__") for owner in self._classes_of(call))
-        for function in (*candidates, *made):
+        handed = (one.function for one in self.facts.analysis(Calls).handed(call))
+        for function in (*candidates, *made, *handed):
             if function is not None:
                 self._enter(function)
         models = [arg.value for arg in call.args] if self.forwards.is_forward(call) else []

@@ -81,7 +81,10 @@ class Creations:
             place = self._place_of(setup, function)
             if place is not None:
                 setups.setdefault(place, []).append(setup)
-        return setups, [place for place in self.uses_in(function) if place not in setups]
+        uses = [place for place in self.uses_in(function) if place not in setups]
+        # An optimizer that is made in another arm than all uses leads to none of them.
+        leading = {at: own for at, own in setups.items() if not own[0].stays or not all(map(at.excludes, uses))}
+        return leading or setups, uses
 
     def _after(
         self, function: Function, setups: list[Statement], uses: list[Statement], *, again: bool = False

@@ -35,6 +35,15 @@ class Averages:
             statement.function.root for part, statement in self.facts.tree.every(cst.Call) if called_name(part) in SUMS
         }
 
+    @cached_property
+    def are_made(self) -> bool:
+        """True where something averages gradients, here or in an imported function."""
+        imported = [
+            path for call, _ in self.facts.tree.every(cst.Call) for path in self.facts.names.imported_as(call.func)
+        ]
+        reads = [one for node, one in self.facts.tree.every(cst.Attribute) if node.attr.value == "grad"]
+        return any(map(averages_gradients, imported)) or any(map(self.are_made_in, reads))
+
     def are_made_by(self, functions: Collection[Function]) -> bool:
         """True where every function that a call may mean only averages. Raises Refusal for one that does more."""
         return bool(functions) and all(self._only_averages(one.node) for one in functions)

@@ -23,7 +23,7 @@ from amp_migrate.interp.search import trace
 from amp_migrate.interp.steps import Steps
 from amp_migrate.models import names
 from amp_migrate.models.queries import takes_dtype, updates
-from amp_migrate.plan.hooks import hooks_given, is_blind, is_only_kept, products_of
+from amp_migrate.plan.hooks import is_blind, is_only_kept, products_of
 from amp_migrate.plan.steps.closures import gives_closure
 from amp_migrate.plan.steps.own_steps import is_own_step
 from amp_migrate.rules.plain import (
@@ -377,7 +377,7 @@ class _Finder:
         if called_name(call) == "retain_grad" and isinstance(call.func, cst.Attribute):
             read = (one for one, _ in self.facts.tree.every(cst.Attribute) if one.attr.value == "grad")
             return isinstance(call.func.value, cst.Name) and all(map(self.facts.names.dotted, read))
-        hooks = hooks_given(self.facts, call.args[0].value) if call.args else []
+        hooks = self.facts.objects.functions_given(call.args[0].value) if call.args else []
         return bool(hooks) and all(is_only_kept(self.facts, hook) for hook in hooks)
 
     @cached_property
@@ -407,7 +407,7 @@ class _Finder:
         return None
 
     def _is_harmless(self, call: cst.Call) -> bool:
-        hooks = hooks_given(self.facts, call.args[0].value) if call.args else []
+        hooks = self.facts.objects.functions_given(call.args[0].value) if call.args else []
         is_of_tensor = called_name(call) == "register_hook"
         return bool(hooks) and all(
             is_blind(self.facts, hook) or (is_of_tensor and products_of(self.facts, hook) is not None) for hook in hooks
