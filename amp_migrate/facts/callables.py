@@ -202,6 +202,14 @@ class Callables(Hierarchy, ABC):
         found = (cls.methods.get(node.attr.value) for cls in family)
         return list(dict.fromkeys(one for one in found if one is not None and one.is_property))
 
+    def behind_property(self, node: cst.BaseExpression) -> cst.BaseExpression:
+        """`self._net` for `trainer.net`, a property that does nothing but to return it; all else is itself."""
+        found = self.properties(node) if isinstance(node, cst.Attribute) else []
+        is_sure = len(found) == 1 and all(isinstance(one, Class) for one in self.origins(node.value))  # type: ignore[attr-defined]
+        body = [one.node for one in found[0].body.statements] if is_sure else []
+        value = body[0].value if len(body) == 1 and isinstance(body[0], cst.Return) else None
+        return value if isinstance(value, cst.Attribute) and isinstance(value.value, cst.Name) else node
+
     @cached_property
     def _has_properties(self) -> bool:
         return any(method.is_property for owner in self.tree.classes for method in owner.methods.values())

@@ -262,6 +262,7 @@ class Conditions:
 
     def _only_value(self, node: cst.BaseExpression) -> cst.BaseExpression | None:
         """What a name that is bound once, or an attribute that is stored to once, is set to."""
+        node = self.objects.behind_property(node)
         if isinstance(node, cst.Attribute):
             stores = self.objects.stores_of(node.attr.value)
             if len(stores) != 1 or not self._is_set_by_init(stores[0]):

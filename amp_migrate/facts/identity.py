@@ -36,6 +36,7 @@ class Identity:
         if isinstance(node, cst.Name):
             variable = self.names.definition(node)
             return self.variable_key(variable) if variable is not None else ("name", node.value)
+        node = self.objects.behind_property(node)
         if isinstance(node, cst.Attribute):
             variable = self.names.definition(node)
             if variable is not None:

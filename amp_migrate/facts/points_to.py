@@ -100,6 +100,7 @@ class PointsTo(Callables):
 
     def values_of(self, node: cst.BaseExpression) -> list[cst.BaseExpression]:
         """The expressions that may have been assigned to a name, an attribute or an element as a whole."""
+        node = self.behind_property(node)
         variable = self.names.definition(node) if isinstance(node, (cst.Name, cst.Attribute)) else None
         values = self._values_of_variable(variable) if variable is not None else []
         if isinstance(node, (cst.Attribute, cst.Subscript)):

@@ -232,7 +232,9 @@ class _Reader:
         return in_else or (choice.body is node and test in (f"not {name}", f"{name} is None", f"{name} == None"))
 
     def _travels(self, node: cst.BaseExpression, parent: cst.CSTNode | None, statement: Statement) -> bool:
-        """True for a part of what a function returns, and for an entry of a dict."""
+        """True for a part of what a function returns, no property whose name stays, and for an entry of a dict."""
+        if statement.function.is_property:
+            return False
         if isinstance(parent, cst.Element) and isinstance(statement.node, cst.Return):
             return self.facts.tree.parents.get(parent) is statement.node.value
         return isinstance(parent, cst.Return) or (isinstance(parent, cst.DictElement) and parent.value is node)

@@ -52,6 +52,9 @@ class Keys:
                 self._stores.setdefault(target.attr, []).append((scope, value))
             if isinstance(value, ast.Call) and scope.file.dotted(value.func) == "apex.amp.initialize":
                 self._given_back |= {target, value}
+        for scope, value in (one for file in flow.files for one in file.returned):
+            if any(ast.unparse(one) == "property" for one in getattr(scope.node, "decorator_list", ())):
+                self._stores.setdefault(scope.name.rpartition(".")[2], []).append((scope, value))
 
     def key(self, scope: Scope, node: ast.expr, hops: int = 0) -> str:
         """The text of an expression; of what is given a name on the way, `(on := fp16)`, that of its value."""

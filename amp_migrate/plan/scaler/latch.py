@@ -72,6 +72,7 @@ def _flag(facts: Facts, guard: Guard) -> cst.Attribute | None:
     variable = facts.names.variable_at(test)
     if variable is not None and len(variable.bindings) == 1 and not variable.bindings[0].selector:
         test = variable.bindings[0].value or test
+    test = facts.objects.behind_property(test)
     return test if isinstance(test, cst.Attribute) else None
 
 
