@@ -77,6 +77,7 @@ class Net(nn.Module):
         self.fc = nn.Linear(4, 4)
         self.container = nn.Sequential(*layers, nn.ReLU(), nn.Linear(4, 4))
         self.normed = nn.Sequential(nn.Linear(4, 4), nn.LayerNorm(4))
+        self.named = nn.Sequential(nn.LayerNorm(4), Named(4, 4))
         self.empty = nn.Sequential()
         self.grown = nn.Sequential()
         self.grown.add_module("norm", nn.LayerNorm(4))
@@ -166,6 +167,7 @@ EXPECTED = {
     "torch.from_numpy(margin.astype(np.int64))": "integer",
     # a layer, a container, a function that is stored
     "self.normed(x)": "single",
+    "self.named(x)": "half",
     "self.container(x)": "half",
     "self.empty(h)": "half",
     "self.empty(s)": "single",

@@ -97,6 +97,9 @@ class Layers:
     def _of_maker(self, maker: cst.Call) -> tuple[Operation | None, ...] | None:
         """What a module does that a call has made; None where that is no module of torch."""
         maker = self._bare(maker)
+        of_unit = {self._of_class(one) for one in self.facts.objects.classes_made(maker)}
+        if of_unit:
+            return of_unit.pop() if len(of_unit) == 1 else None
         dotted = self.facts.names.dotted(maker.func) or ""
         if not dotted.startswith("torch.nn."):
             configured = models.function(dotted)  # by the project, for functions and layers alike
