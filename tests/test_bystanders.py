@@ -257,3 +257,23 @@ def test_a_file_that_lends_something_to_a_training_has_its_own(tmp_path, borrowi
     helpers = HELPERS + LENDING.format(optimizer=optimizer)
     found = statuses(tmp_path, **{borrowing: MAIN, running: RUN}, helpers=helpers)
     assert (found[f"{borrowing}.py"], found["helpers.py"]) == ("migrated", status)
+
+
+PROBE = (
+    MAIN.replace("net = ", "def main():\n    net = ", 1)
+    .replace("\noptimizer = ", "\n    optimizer = ")
+    .replace("\nfor _", "\n    for _")
+    .replace("\n    x =", "\n        x =")
+    .replace("\n    loss", "\n        loss")
+    .replace("\n    optimizer.", "\n        optimizer.")
+    + '\n\nif __name__ == "__main__":\n    main()\n'
+)
+AFTER_IT = MAIN + "import probe\nprobe.main()\n"
+
+
+def test_a_script_that_another_one_runs_as_well_trains_beside_a_self_test(tmp_path):
+    """`probe.py` is a program, although its last lines do not run where `main.py` imports it."""
+    found = statuses(tmp_path, main=AFTER_IT, probe=PROBE, helpers=HELPERS + SELF_TEST)
+    assert found == {"main.py": "migrated", "probe.py": "migrated", "helpers.py": "left"}
+    written = [result.output for result in migrate_project([tmp_path], Options(api="torch.amp"))]
+    assert sum(b"scaler.scale(loss).backward()" in output for output in written) == 2

@@ -12,7 +12,7 @@ import pytest
 
 from amp_migrate.facts import Facts, SourceFile
 from amp_migrate.facts.paths import Graph
-from amp_migrate.facts.tree import Statement, called_name
+from amp_migrate.facts.tree import Class, Statement, called_name
 from amp_migrate.files.helpers import Helpers
 from amp_migrate.files.imports import forget, module_name
 from amp_migrate.files.parse import parse
@@ -589,3 +589,28 @@ def test_a_property_is_what_reads_it():
         "class Steps:\n    @property\n    def rate(self): ...\n    @rate.setter\n    def rate(self, value): ...\n"
     ).tree.classes
     assert owner.methods["rate"].is_property
+
+
+@pytest.mark.parametrize(
+    ("code", "meant"),
+    [
+        ("x = A()\nx = B(x)\nask(x)", {"B"}),
+        ("x = A()\nask(x)\nx = B(x)", {"A"}),
+        ("x = A()\nx = B(ask(x))", {"A"}),
+        ("x = A()\nif c:\n    x = B(x)\nask(x)", {"A", "B"}),
+        ("x = A()\nif c:\n    x = B(x)\nelse:\n    x = C(x)\nask(x)", {"B", "C"}),
+        ("x = A()\nfor _ in y:\n    ask(x)\n    x = B(x)", {"A", "B"}),
+        ("x = A()\ntry:\n    x = B(x)\nexcept E:\n    ask(x)", {"A", "B"}),
+        ("try:\n    x = A()\n    x = B(x)\nexcept E:\n    x = C()\nelse:\n    ask(x)", {"A", "B", "C"}),
+        ("x = A()\ntry:\n    x = B(x)\nfinally:\n    ask(x)", {"A", "B"}),
+        ("def f():\n    ask(x)\nx = A()\nx = B(x)\nf()", {"A", "B"}),
+        ("def f():\n    global x\n    x = A()\nx = B(x)\nf()\nask(x)", {"A", "B"}),
+        ("x = A()\nrun = lambda: ask(x)\nx = B(x)", {"A", "B"}),
+        ("ask(x)\nx = A()\nx = B(x)", {"A", "B"}),
+    ],
+)
+def test_what_an_own_class_takes_over_is_told_from_what_it_was(code: str, meant: set[str]) -> None:
+    facts = facts_of(f"class B:\n    def __init__(self, x):\n        self.x = x\n\n\n{code}\n")
+    (node,) = asked(facts)
+    origins = [one.origin for one in facts.objects.objects(node)]
+    assert {one.name if isinstance(one, Class) else facts.text(one.func) for one in origins} == meant

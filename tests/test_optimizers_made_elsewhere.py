@@ -9,6 +9,7 @@ from amp_migrate import Options, migrate_project, migrate_source
 from amp_migrate.facts import Facts
 from amp_migrate.files.parse import parse
 from amp_migrate.plan.given_models import GivenModels
+from tests.drawn.run import CLOSE, run
 from tests.unit_fixture import write_tree
 
 TRAIN = """\
@@ -221,3 +222,41 @@ def test_a_list_in_an_attribute_has_all_that_is_added_to_it(lists):
     found, _ = GivenModels(facts).behind([call.args[0].value])
     made = {facts.text(value) for one in found for value in facts.objects.calls_behind(one)}
     assert made == {"torch.nn.ReLU()", "torch.nn.GELU()"}
+
+
+UNDER_ONE_NAME = """\
+import torch
+
+
+{warmup}
+
+net = torch.nn.Linear(4, 2).cuda()
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+{wrapped}
+for _ in range(3):
+    optimizer.zero_grad()
+    loss = net(torch.randn(8, 4).cuda()).pow(2).mean()
+    loss.backward()
+    optimizer.step()
+    print("loss", loss.item())
+"""
+
+
+@pytest.mark.parametrize(
+    "wrapped",
+    [
+        "optimizer = Warmup(0.1, optimizer)",
+        "if net is not None:\n    optimizer = Warmup(0.1, optimizer)\nelse:\n    optimizer = Warmup(0.2, optimizer)",
+    ],
+)
+def test_a_wrapper_that_takes_the_name_of_its_optimizer_steps_that(wrapped: str) -> None:
+    source = UNDER_ONE_NAME.format(warmup=WARMUP.format(base=""), wrapped=wrapped)
+    output = migrate_source(source.encode(), Options(api="torch.amp")).output.decode()
+    assert "scaler.step(self.optimizer)" in output and "\n    optimizer.step()" in output
+    assert run(output).losses == pytest.approx(run(source).losses, abs=CLOSE)
+
+
+def test_what_is_a_wrapper_at_times_stays() -> None:
+    wrapped = "if net.training:\n    optimizer = Warmup(0.1, optimizer)"
+    migrated = migrate_source(UNDER_ONE_NAME.format(warmup=WARMUP.format(base=""), wrapped=wrapped).encode(), Options())
+    assert [one.code for one in migrated.findings] == ["AMP912"]

@@ -896,3 +896,54 @@ with torch.no_grad():
 print(out.float().mean().item())
 """
     assert migrate_source(script.encode(), Options()).status == "migrated"
+
+
+_HALF = """
+import torch
+from torch import nn
+from apex.optimizers import FP16_Optimizer, FusedAdam
+
+
+def main(args, loader):
+    {condition}
+    model = nn.Linear(4, 2)
+    if args.fp16:
+        model.half()
+    model.cuda()
+    if args.fp16:
+        optimizer = FusedAdam(model.parameters(), lr=0.1, max_grad_norm=1.0)
+        optimizer = FP16_Optimizer(optimizer, dynamic_loss_scale=True)
+    else:
+        optimizer = torch.optim.Adam(model.parameters(), lr=0.1)
+    for x, y in loader:
+        loss = nn.functional.cross_entropy(model(x.cuda()), y.cuda())
+        if args.fp16:
+            optimizer.backward(loss)
+        else:
+            loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+"""
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "args.fp16 = args.fp16 or args.amp",
+        "args.fp16 = args.fp16 and torch.cuda.is_available()",
+        "args.fp16 = args.amp if not args.fp16 else args.fp16",
+        "args.fp16 = bool(args.fp16)",
+        "if not torch.cuda.is_available():\n        args.fp16 = False",
+    ],
+)
+def test_a_condition_that_is_made_of_what_it_was(condition: str) -> None:
+    migrated = migrate_source(_HALF.format(condition=condition).encode(), Options(api="torch.amp"))
+    assert migrated.status == "migrated", migrated.findings
+    assert condition in migrated.output.decode()
+
+
+def test_a_condition_that_is_made_of_something_else_than_before_is_another() -> None:
+    before = _BEFORE.replace("    if args.amp:", "    args.amp = args.amp and args.gpu\n    if args.amp:", 1)
+    after = _AFTER.replace("    scaler = ", "    args.amp = args.amp and args.cpu\n    scaler = ", 1)
+    assert not _kinds({"train.py": before}, {"train.py": after.replace("args.cpu", "args.gpu")})
+    assert _kinds({"train.py": before}, {"train.py": after})

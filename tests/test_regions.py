@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from amp_migrate import Options, migrate_project, migrate_source
@@ -484,3 +486,35 @@ def test_a_forward_by_its_name_is_nearer_than_what_reads_the_settings(around):
         in output
     )
     assert output.count("autocast") == 1
+
+
+TWO_MEANINGS = """\
+import torch
+{first}
+
+net = torch.nn.Linear(4, 2).cuda()
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+criterion = {criterion}
+for _ in range(3):
+    x = torch.randn(8, 4).cuda()
+    optimizer.zero_grad()
+    loss = criterion(net(x), x[:, 0].long() * 0)
+    loss.backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("first", "criterion"),
+    [
+        ("import loss", "loss.Loss()"),
+        ("import loss", "torch.nn.CrossEntropyLoss()"),
+        ("import loss\nloss.Loss().cuda()", "loss.Loss()"),
+        ("from torch.nn import functional as loss", "loss.cross_entropy"),
+    ],
+)
+def test_a_name_that_means_a_module_first_is_a_value_later(tmp_path: Path, first: str, criterion: str) -> None:
+    (tmp_path / "main.py").write_text(TWO_MEANINGS.format(first=first, criterion=criterion))
+    (tmp_path / "loss.py").write_text("import torch\n\n\nclass Loss(torch.nn.CrossEntropyLoss):\n    pass\n")
+    (result,) = (one for one in migrate_project([tmp_path], Options(api="torch.amp")) if one.path.endswith("main.py"))
+    assert b'with torch.amp.autocast("cuda"):\n        loss = criterion(net(x)' in result.output

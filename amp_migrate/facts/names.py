@@ -57,6 +57,10 @@ class Names:
         """The variable that a name node reads or binds; None for builtins, unresolved names and other nodes."""
         return self._variable_at.get(name)
 
+    def binds(self, name: cst.CSTNode) -> bool:
+        """True for a name that stands where something is assigned to it."""
+        return name in self._stores
+
     def used_elsewhere(self, variable: Variable) -> bool:
         """True for a global that files outside of the unit refer to."""
         path = self._paths.get(variable.scope.owner) if isinstance(variable.scope.owner, Function) else None

@@ -3,7 +3,8 @@
 Objects are named by where they come from: a call, an import, a parameter that nothing in the unit calls, an
 instance of a class of the unit, a field of another object. The order of statements and the calling context
 are ignored, so the answer holds every object that the expression can mean, and perhaps some more: good for
-"is this never the optimizer?", not for "are these two always equal?" (that is `identity`).
+"is this never the optimizer?", not for "are these two always equal?" (that is `identity`). Only where an own class
+takes over the name of what it is given, `optimizer = Warmup(optimizer)`, the reads before and behind are told apart.
 
     model = Net().cuda()          objects(model) == objects(net) == {Call(Net())}
     train(model)                  with  def train(net): ...
@@ -24,6 +25,7 @@ from amp_migrate.facts.lookups import looks_up_global, pattern_meant, text_looke
 from amp_migrate.facts.names import Names
 from amp_migrate.facts.object import Object, ObjectSet
 from amp_migrate.facts.queues import are_queues, taken_from
+from amp_migrate.facts.reaching import reaching
 from amp_migrate.facts.stores import ANY, Store, Stores, string_key, subscript_key
 from amp_migrate.facts.targets import shown_at
 from amp_migrate.facts.tree import Class, Function, Statement, Tree, called_name, names_in, walk
@@ -186,7 +188,7 @@ class PointsTo(Callables):
                 return _NOTHING
             variable = self.names.variable_at(node)
             if variable is not None:
-                return self._of_variable(variable)
+                return self._of_read(variable, node)
             path = self.names.behind_star(node)
             return frozenset({self.object_of("name", node.value) if path is None else self.object_of("import", path)})
         if isinstance(node, cst.Attribute):
@@ -221,6 +223,25 @@ class PointsTo(Callables):
 
     def _of_variable(self, variable: Variable) -> ObjectSet:
         return self._answers.to(variable, partial(self._of_bindings, variable))
+
+    def _of_read(self, variable: Variable, name: cst.Name) -> ObjectSet:
+        """What a name may mean where it is read: behind `optimizer = Warmup(optimizer)`, what that has made."""
+        if len(variable.bindings) < 2 or self.names.binds(name) or not any(map(self._takes_over, variable.bindings)):
+            return self._of_variable(variable)
+        bindings = reaching(variable, self.tree.statement_of(name)) or variable.bindings
+        return frozenset(one for binding in bindings for one in self._of_binding(variable, binding))
+
+    def _takes_over(self, binding: Binding) -> bool:
+        """True for an object of an own class that is given what had its name before."""
+        if (
+            binding.kind != "assign"
+            or not isinstance(binding.value, cst.Call)
+            or not isinstance(binding.node, cst.Name)
+        ):
+            return False
+        made_by = self.names.definition(binding.value.func)
+        is_own = made_by is not None and any(one.kind == "class" for one in made_by.bindings)
+        return is_own and binding.node.value in names_in(binding.value)
 
     def _of_bindings(self, variable: Variable) -> ObjectSet:
         found = _NOTHING

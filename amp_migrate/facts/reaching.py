@@ -8,11 +8,15 @@ loss = bce(mask, target)
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import libcst as cst
 
-from amp_migrate.facts.names import Names
 from amp_migrate.facts.tree import Block, Function, Statement
 from amp_migrate.facts.variables import Binding, Variable
+
+if TYPE_CHECKING:
+    from amp_migrate.facts.names import Names
 
 
 def reaching(variable: Variable, at: Statement) -> list[Binding]:
@@ -61,6 +65,8 @@ def _before(variable: Variable, at: Statement, found: list[Binding]) -> bool:
             found += own
             if own:
                 return True
+        elif around is not None and isinstance(around.node, (cst.Try, cst.TryStar)) and current.block.arm != "body":
+            found += _anywhere(variable, around)  # what the body has come to
         current = around
     return False
 

@@ -12,6 +12,11 @@ def do_train(model, loader):         nothing means that of the engine from here 
 def load_checkpoint(model, path):
     ...
 def load_checkpoint(args, model):    so does the last of several definitions
+
+import loss
+...
+for x in loader:
+    loss = criterion(net(x))         reads that only this reaches mean what it made
 """
 
 from __future__ import annotations
@@ -21,6 +26,7 @@ from collections.abc import Callable, Sequence
 
 import libcst as cst
 
+from amp_migrate.facts.reaching import reaching
 from amp_migrate.facts.tree import Function, Statement, Tree
 from amp_migrate.facts.variables import Binding, Variable
 
@@ -45,7 +51,7 @@ def meant_at_first(tree: Tree, variable: Variable, has_attribute: Callable[[str]
     own = [one for one in bound if one.function is first.statement.function]
     turn = _turning_point(first.statement, own)
     if turn is None or not all(one in own or _is_late(tree, one.function, turn) for one in bound):
-        return None
+        return _never_later(tree, variable) if first.kind == "import" else None
     if first.kind != "import" and isinstance(turn.node, cst.Assign):
         return None  # `step = wrap(step)` runs what it was at first
     is_module = isinstance(first.node, cst.Import) or all(isinstance(one.node, cst.Assign) for one in own)
@@ -59,6 +65,16 @@ def meant_at_first(tree: Tree, variable: Variable, has_attribute: Callable[[str]
         if is_early:
             loads.append(load)
     return First([first], loads)
+
+
+def _never_later(tree: Tree, variable: Variable) -> First | None:
+    """The same where no read may mean both, and all stand in one function."""
+    first = variable.bindings[0]
+    known = {load: reaching(variable, tree.statement_of(load)) for load in variable.loads}
+    early = [load for load, found in known.items() if first in found]
+    is_own = all(tree.function_of(one) is variable.scope.owner for one in known)
+    is_sure = first.statement is not None and len(first.statement.path()) == 1 and len(early) < len(known)
+    return First([first], early) if is_own and is_sure and all(len(known[one]) == 1 for one in early) else None
 
 
 def _turning_point(before: Statement, bound: Sequence[Statement]) -> Statement | None:

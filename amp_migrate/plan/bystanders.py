@@ -17,7 +17,7 @@ import libcst as cst
 
 from amp_migrate.facts import Facts
 from amp_migrate.facts.program import definitions_around, never_mentioned, self_tests
-from amp_migrate.facts.tree import Function
+from amp_migrate.facts.tree import Function, Statement
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.training_plan import TrainingPlan
 from amp_migrate.rules.scaler import UNKNOWN_SCALER
@@ -27,14 +27,16 @@ def without_bystanders(facts: Facts, backwards: Collection[cst.CSTNode], refused
     """The facts without such code, where what is `refused` is a part of it; `backwards` are all of the unit.
 
     A definition that nothing mentions may still be a part of the training where another file has the rest of it: what
-    others refer to stays then.
+    others refer to stays then. So do self-tests that run the training, where another one is refused.
     """
     tests = self_tests(facts.tree, facts.names, lambda root: _is_used(facts, root))
     own = {one.node for one in tests}
     place = facts.tree.statement_of(refused)
     unmentioned = {one.node for one in never_mentioned(facts.tree, facts.names, tests)}
     if facts.tree.is_within(place, own):
-        return facts.without(own)
+        holders = {facts.tree.function_of(call) for call in backwards}
+        idle = {one.node for one in tests if not _leads_to(facts, one, holders)}
+        return facts.without(idle if facts.tree.is_within(place, idle) else own)
     if facts.tree.is_within(place, unmentioned):
         training = [
             one for one in definitions_around(facts.tree, backwards) if not facts.tree.is_within(place, {one.node})
@@ -47,6 +49,12 @@ def without_bystanders(facts: Facts, backwards: Collection[cst.CSTNode], refused
         if facts.tree.is_within(place, own | unused):
             return facts.without(own | unused)
     return None
+
+
+def _leads_to(facts: Facts, statement: Statement, functions: Collection[Function]) -> bool:
+    """True for a statement that calls one of some functions, itself or by what it calls."""
+    sites = (site for one in statement.descendants() for site in facts.calls.in_statement(one))
+    return any(facts.calls.reaches(site.callee, functions.__contains__) for site in sites)
 
 
 def _is_whole(facts: Facts, backwards: Collection[cst.CSTNode]) -> bool:

@@ -231,9 +231,20 @@ class Eraser:
         if self._is_scale(node.targets[0]):
             self._fire()
             return []
+        world, self.world = self.world, self._world_before(target, node.value)
         value = self._settled(node.value)
+        self.world = world
         targets = [self.expr(one) for one in node.targets]
         return [] if value is None or targets[0] is SCALE else [changed(node, targets=targets, value=value)]
+
+    def _world_before(self, target: ast.expr, value: ast.expr) -> World:
+        """The world without a condition that is made of what it was, `args.fp16 = args.fp16 or args.amp`: the answers
+        are those that tests get later.
+        """
+        text = ast.unparse(target) if isinstance(target, (ast.Name, ast.Attribute)) else ""
+        if not text or all(text != ast.unparse(one) for one in ast.walk(value) if type(one) is type(target)):
+            return self.world
+        return self.world.without(self.world.keys.key(self.scope, target))
 
     def _AugAssign(self, node: ast.AugAssign) -> list[ast.stmt]:
         if self._is_scale(node.target):

@@ -184,6 +184,11 @@ class World:
         self.is_on = is_on
         self.marks = marks
 
+    def without(self, key: str) -> World:
+        """The same with one condition left open."""
+        values = {text: one for text, one in self.values.items() if text != key}
+        return World(self.keys, values, self.carried, self.is_on, self.marks)
+
     def truth(self, scope: Scope, test: ast.expr) -> bool | None:
         """The answer of a test; None where it has no one answer here."""
         value = self.value(scope, test)
