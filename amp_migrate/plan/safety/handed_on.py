@@ -34,6 +34,7 @@ from amp_migrate.plan.safety.foreign import is_unknown
 from amp_migrate.plan.safety.precision import Precision
 from amp_migrate.rules.regions import HALF_OUTSIDE
 
+_SAVES = ("torch.save", "pickle.dump", "pickle.dumps")
 _MEASURE = re.compile(r"criterion|metric|dice|iou\b", re.IGNORECASE)
 
 
@@ -255,7 +256,7 @@ def _keep_seen(context: Context, statements: Collection[Statement]) -> None:
         if facts.is_seen_outside(*facts.name_of(one.function))
         for value in _given_back(facts, one)
     ]
-    saves = (one for one, _ in context.reach.calls() if facts.names.dotted(one.func) == "torch.save")
+    saves = (one for one, _ in context.reach.calls() if facts.names.dotted(one.func) in _SAVES)
     values += [Place(arg.value) for one in saves for arg in one.args[:1]]
     for variable in facts.names.all_variables():
         given = [one for one in variable.bindings if one.value is not None and one.kind == "assign"]
