@@ -157,3 +157,40 @@ def test_a_metric_under_another_key_is_no_loss(names, loop, is_loss):
     assert [one.code for one in result.findings] == (["AMP969"] if is_loss else [])
     if not is_loss:
         assert [*run(result.output.decode()).losses] == pytest.approx([*run(script).losses], abs=CLOSE)
+
+
+PACKED = """\
+import torch
+import torch.nn as nn
+
+
+class Packed:
+    def __init__(self, *tensors):
+        self.tensors = list(tensors)
+
+    def cuda(self):
+        self.tensors = [tensor.cuda() for tensor in self.tensors]
+        return self
+
+    def cpu(self):
+        self.tensors = [tensor.cpu() for tensor in self.tensors]
+        return self
+
+
+model = nn.Linear(4, 3).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for step in range(3):
+    x = Packed(torch.randn(2, 4)).cuda()CALLED
+    optimizer.zero_grad()
+    loss = model(torch.cat(x.tensors)).pow(2).mean()
+    loss.backward()
+    optimizer.step()
+    print("loss", loss.cpu().item())
+"""
+
+
+@pytest.mark.parametrize(("called", "refused"), [("", False), (".cpu()", True)])
+def test_a_method_that_nobody_calls_takes_nothing_to_the_cpu(called, refused):
+    source = PACKED.replace("CALLED", called)
+    codes = [one.code for one in migrate_source(source.encode(), Options(api="torch.amp")).findings]
+    assert ("AMP969" in codes) == refused

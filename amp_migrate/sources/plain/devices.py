@@ -275,7 +275,7 @@ class Devices:
         for loss in self.losses:
             staying = Behind(self.facts, self.optimizers.models, loss.loss, back)
             for call in Behind(self.facts, self.optimizers.models, loss.loss).calls():
-                if isinstance(call.func, cst.Attribute) and self._goes_to_cpu(call):
+                if isinstance(call.func, cst.Attribute) and self._goes_to_cpu(call) and self._may_be_called(call):
                     precision = precisions.of(call.func.value)
                     around = self.facts.tree.parents.get(call)
                     goes_back = self.facts.tree.parents.get(around) in back if around is not None else False
@@ -287,6 +287,12 @@ class Devices:
                     if self._is_up_to_callers(call):
                         raise Refusal(NO_GPU, call, f"{text} shows no GPU: nothing in sight says which device")
                     raise Refusal(LOSS_ON_CPU, call, f"{text} takes what the loss is made of away from the GPU")
+
+    def _may_be_called(self, call: cst.Call) -> bool:
+        """False in a method that no call is seen to run: `def cpu(self)` of a batch that only goes to the GPU."""
+        method = self.facts.tree.function_of(call).outermost
+        is_implicit = method.owner is None or method.is_of_network or method.name.startswith("__")
+        return is_implicit or bool(self.facts.objects.possible_callers(method))  # models and losses are in the unit
 
     def _keeps_loss(self, call: cst.Call, *, comes_back: bool) -> bool:
         """True for what no gradient reaches and is back on the GPU before the loss, and for what goes without a GPU."""
