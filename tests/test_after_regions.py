@@ -88,6 +88,8 @@ OPERATIONS = {
     "torch.cdist(o, W)": "torch.cdist(o.float(), W)",
     "torch.svd(o)[1]": "torch.svd(o.float())[1]",
     "torch.inverse(o[:1])": "torch.inverse(o[:1].float())",
+    "torch.svd(W.type_as(o))[1]": "torch.svd(W.type_as(o).float())[1]",
+    "torch.svd(torch.zeros(2, 2, dtype=o.dtype))[1]": "torch.svd(torch.zeros(2, 2, dtype=o.dtype).float())[1]",
     "torch.quantile(o, 0.5)": "torch.quantile(o.float(), 0.5)",
     "torch.fft.fft(o).abs()": "torch.fft.fft(o.float()).abs()",
     "o.masked_fill(seen == 0, -1e9)": "o.float().masked_fill(seen == 0, -1e9)",
@@ -98,6 +100,13 @@ OPERATIONS = {
     "(seen.mean() - o).abs()": "(seen.mean() - o.float()).abs()",
     "torch.mm(out.data.T, seen)": "torch.mm(out.data.T.float(), seen)",
     "torch.log(torch.sigmoid(o) + 1e-8)": "torch.log(torch.sigmoid(o).float() + 1e-8)",
+    "sorted([o], key=lambda one: (one @ W).sum().item())": "sorted([o], key=lambda one: (one.float() @ W).sum().item())",
+    "max([o, o], key=len) @ W": "max([o, o], key=len).float() @ W",
+    "functools.reduce(lambda one, two: one + two, [o, o]) @ W": (
+        "functools.reduce(lambda one, two: one + two, [o, o]).float() @ W"
+    ),
+    "functools.reduce(operator.add, [o, o]) @ W": "functools.reduce(operator.add, [o, o]).float() @ W",
+    "functools.reduce(torch.add, [o, o]) @ W": "functools.reduce(torch.add, [o, o]).float() @ W",
 }
 UNTOUCHED = [
     "torch.where(seen == 0, o, seen)",
@@ -111,11 +120,13 @@ UNTOUCHED = [
     "torch.mm(batch[:, :1], W)",
     "torch.log(torch.sigmoid(batch) + 1e-8)",
     "torch.svd(batch)[1]",
+    "torch.svd(W.type_as(batch))[1]",
 ]
 
 
 def printed(tmp_path, expression: str) -> str:
-    parts = {**DEFAULTS, "imports": "import torch.nn.functional as F\n\nW = torch.rand(1, 1).cuda()"}
+    imports = "import functools\nimport operator\nimport torch.nn.functional as F\n"
+    parts = {**DEFAULTS, "imports": f"{imports}\nW = torch.rand(1, 1).cuda()"}
     parts["after"] = f"o = out.detach()\n    print({expression})"
     write_tree(tmp_path, {"train.py": SCRIPT.format(**parts).encode()})
     (result,) = migrate_project([tmp_path], Options(api="torch.amp"))
@@ -464,6 +475,7 @@ STORED = {
     "self.fake['run'](fake)": "self.fake['run'](fake.float())",
     "for hook in self.fake.values():\n            hook(fake)": "hook(fake.float())",
     "torch.save([fake], 'last.pt')": "torch.save([fake.float()], 'last.pt')",
+    "pickle.dump({1: fake}, x)": "pickle.dump({1: fake.float()}, x)",
     "return fake.argmax(1)": "return fake.argmax(1)\n",
 }
 
@@ -473,7 +485,7 @@ STORED = {
 def test_what_another_unit_sees_is_float32_where_it_was(tmp_path, kept, written, level, is_cast):
     """Under Apex's O1 what a model returned was half already."""
     trainer = TAKEN.format(returned="None", use="fake", given="out").split("\n\ntrainer = ")[0] + "\n"
-    trainer = trainer.replace("return None", kept).replace("self.last = None", "self.fake = {}")
+    trainer = "import pickle\n" + trainer.replace("return None", kept).replace("self.last = None", "self.fake = {}")
     if level:
         made = f"self.G, self.optimizer = amp.initialize(self.G, self.optimizer, opt_level='{level}')"
         scaled = "with amp.scale_loss(loss, self.optimizer) as scaled:\n            scaled.backward()"

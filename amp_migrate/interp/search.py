@@ -54,7 +54,7 @@ def trace(
     that leads out of sight ends there, and the others go on.
 
     What is written into it in place counts as well; for where its dtype comes from (`of_dtype`) it does not, and that
-    of `torch.zeros_like(x)` comes from x. No way goes through the expressions `without`.
+    of `torch.zeros_like(x)` and `w.type_as(x)` comes from x. No way goes through the expressions `without`.
     """
     ends: dict[Made, None] = {}
     passed: dict[Made, None] = {}
@@ -74,7 +74,11 @@ def trace(
             open_[place] = None
         waiting += [*step.same, *(() if of_dtype else step.written)]
         for made in step.made:
-            if all(one is not None and passes(one) for one in made.operations) and not stops(made):
+            if of_dtype and isinstance(made.cast, Place) and not stops(made):  # `w.type_as(x)`; `w.to(x)` may be a move
+                passed[made] = None
+                moves = any(one is not None and one.by_argument for one in made.operations)
+                waiting += [made.cast, *(made.operands[:1] if moves else ())]
+            elif all(one is not None and passes(one) for one in made.operations) and not stops(made):
                 passed[made] = None
                 waiting += made.operands[:1] if of_dtype and made.is_a("like") else contributing(made)
             else:

@@ -89,6 +89,15 @@ def choices(context: Context) -> Iterator[Made]:
             yield made
 
 
+def chains(context: Context) -> Iterator[Made]:
+    """`pose = motion @ pose` of a loop that starts with an identity: each round adds its rounding."""
+    for made in context.results:
+        for factor in factors(context, made):
+            ends = context.trace(factor, lambda row: moves(row) or row.bare == "repeat").ends
+            if any(one.is_a("identity") for one in ends) and any(one.node is made.node for one in ends):
+                yield made
+
+
 def _is_of_marks(context: Context, factor: Place) -> bool:
     """True for `F.one_hot(labels)`, `torch.eye(9)[labels]`, `(labels[:, None] == classes)`, and for zeros with numbers
     where integers say so.
@@ -123,6 +132,7 @@ def _is_kept(func: cst.Attribute) -> bool:
 EXACT = (
     IsolatedProducts(powers, "it multiplies powers"),
     IsolatedProducts(choices, "it picks rows of a table"),
+    IsolatedProducts(chains, "it is multiplied again and again"),
     _behind(angles, adds_up, "its angle is taken"),
     _behind(lengths_beside, bounds, "it is divided by norms later on"),
     _behind(waves, computes_linearly, "its sine or cosine is taken"),
