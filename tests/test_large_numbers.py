@@ -71,3 +71,49 @@ def test_a_class_within_a_class_is_read(made):
     own = "\n\n\nclass Model:\n    layer = Layers.Attention\n\n\n"
     result = migrate_source((before + inner + own + script.replace("Attention()", f"{made}()")).encode(), Options())
     assert ".float().masked_fill" in result.output.decode(), result
+
+
+PADDED = """\
+import json
+
+import torch
+from torch import nn
+
+
+def pad_list(rows, value):
+    made = rows[0].new(len(rows), 5).fill_(value)
+    for i, row in enumerate(rows):
+        made[i, : row.size(0)] = row
+    return made
+
+
+class Net(nn.Module):
+    def __init__(self, end):
+        super().__init__()
+        self.end = end
+        self.names = nn.Embedding(9, 4)
+        self.fc = nn.Linear(4, 4)
+
+    def forward(self, rows):
+        first = rows[0].new([self.end])
+        rows = [torch.cat([first, row]) for row in rows]
+        return self.fc(self.names(pad_list(rows, self.end)))
+
+
+table = json.load(open("names.json"))
+net = Net(table["a"]).cuda()
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+data = [pad_list([torch.ones(3).float()], 0), pad_list([torch.ones(3).long()], 0).cuda()]
+for i in range(3):
+    loss = net(data[1]).pow(2).mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    print("loss", loss.item())
+"""
+
+
+def test_what_may_hold_numbers_of_names_is_filled_as_it_is():
+    output = migrate_source(PADDED.encode(), Options(api="torch.amp")).output.decode()
+    assert "GradScaler" in output
+    assert ".float().fill_" not in output

@@ -97,9 +97,9 @@ def _is_of_large(context: Context, node: cst.BaseExpression) -> bool:
 def _fill(context: Context, made: Made) -> None:
     """Float32 for what a large constant is written into, or bounds. Raises Refusal."""
     call, filled = made.node, made.operands[0].node
-    if not isinstance(call, cst.Call) or not _has_large_constant(context, call):
-        return
     found = context.precisions.of(filled)
+    if not isinstance(call, cst.Call) or not _has_large_constant(context, call, unread=found is Precision.HALF):
+        return
     if not found.may_be_half and (found is not Precision.UNKNOWN or not made.is_a("fill")):
         return
     in_place = made.operation is not None and made.operation.in_place
@@ -115,13 +115,14 @@ def _fill(context: Context, made: Made) -> None:
         raise Refusal(BEYOND_HALF, call, f"{text} writes a number beyond 65504 into a half tensor that others may hold")
 
 
-def _has_large_constant(context: Context, call: cst.Call) -> bool:
+def _has_large_constant(context: Context, call: cst.Call, *, unread: bool) -> bool:
+    """True for a number beyond half, with `unread` for one that only run time knows as well."""
     if any(arg.keyword is not None and arg.keyword.value == "dtype" for arg in call.args):
         return False
     named = [arg for arg in call.args if arg.keyword is not None and arg.keyword.value in ("value", "fill_value")]
     written = named or (call.args[-1:] if not called_name(call).startswith(("pad", "scatter")) else ())
     return any(is_large(context, arg.value) for arg in call.args) or any(
-        is_read(context.facts, arg.value) for arg in written
+        unread and is_read(context.facts, arg.value) for arg in written
     )
 
 
