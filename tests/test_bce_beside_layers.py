@@ -155,3 +155,35 @@ def test_probabilities_that_a_forward_makes_in_float32_are_not_cast_again():
     output = migrate_source(FORWARD.encode(), Options(api="torch.amp")).output.decode()
     assert "return torch.sigmoid(self.score(x).float()).view(-1)" in output
     assert "    loss = bce(judged, torch.ones(4).cuda())\n" in output
+
+
+ENDS = """\
+import torch
+from torch import nn
+
+first, second = nn.Sequential(nn.Linear(8, 5), nn.Softmax(dim=1)).cuda(), nn.Linear(8, 5).cuda()
+criterion = nn.BCELoss()
+optimizer = torch.optim.SGD([*first.parameters(), *second.parameters()], lr=0.1)
+for step in range(4):
+    x = torch.randn(16, 8).cuda()
+    optimizer.zero_grad()
+    one = first(x).view(16, 1, 5)
+    LAST
+    loss = criterion(one.view(-1), torch.ones(80).cuda()) + other.mean()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("last", "inside"),
+    [
+        ("other = second(x).view(-1)", True),
+        ("other = second(x).movedim(0, 1)", True),
+        ("other = torch.ones(80).cuda().view(-1)", False),
+    ],
+)
+def test_a_forward_that_is_reshaped_stays_in_the_region(last, inside):
+    output = migrate_source(ENDS.replace("LAST", last).encode(), Options(api="torch.amp")).output.decode()
+    assert "GradScaler" in output
+    assert (f"        {last}" in output) == inside
