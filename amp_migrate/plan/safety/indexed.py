@@ -103,8 +103,8 @@ def _is_by_tensor(context: Context, target: cst.Subscript) -> bool:
 
 def _match(context: Context, destination: cst.BaseExpression, source: cst.BaseExpression) -> None:
     into, given = context.precisions.of(destination), context.precisions.of(source)
-    if context.values.of(source).is_container:
-        return  # what takes a tuple is no tensor
+    if context.values.of(source).is_container or _may_be_array(context, destination):
+        return  # what takes a tuple is no tensor, and NumPy casts
     if into is Precision.SINGLE and given is Precision.UNKNOWN and _is_half_or_float32(context, source):
         given = Precision.FLOATING
     if not into.is_tensor or not given.is_tensor:
@@ -132,6 +132,12 @@ def _match(context: Context, destination: cst.BaseExpression, source: cst.BaseEx
         context.safety.keep_float32(destination)
         if given is not Precision.SINGLE:
             context.safety.keep_float32(source)
+
+
+def _may_be_array(context: Context, node: cst.BaseExpression) -> bool:
+    """True for what a function of NumPy makes: `ret = np.empty(shape, dtype=data.dtype)`."""
+    calls = (one.func for one in context.facts.objects.values_of(node) if isinstance(one, cst.Call))
+    return any((context.facts.names.dotted(one) or "").startswith("numpy.") for one in calls)
 
 
 def _is_half_or_float32(context: Context, source: cst.BaseExpression) -> bool:
