@@ -19,7 +19,7 @@ from amp_migrate.files.parse import Unparsable, parse
 from amp_migrate.findings import Finding, Inseparable, Refusal
 from amp_migrate.modernise import modernise
 from amp_migrate.module_text import module_text
-from amp_migrate.native.apart import taken_apart
+from amp_migrate.native.apart import NameApart, names_given_apart, taken_apart
 from amp_migrate.native.cleanup import emit_cleanup
 from amp_migrate.native.edits import Edits
 from amp_migrate.native.emit import emit
@@ -89,11 +89,13 @@ def _migrate(files: Sequence[Input], options: Options, elsewhere: Elsewhere) -> 
     read = read_unit(files)
     parsed = [SourceFile(parse(file.source), file.path, file.name) for file in read.files]
     facts = Facts(parsed, elsewhere)
+    edits, apart = names_given_apart(facts)
+    facts = _Migration(facts, read.files, options).parsed_again(edits) if apart else facts
     methods = named_methods(facts)
-    outcome = _Migration(facts, read.files, options, methods).run()
+    outcome = _Migration(facts, read.files, options, methods, apart).run()
     anew = [one for one in methods if one.is_called_anew(outcome.results)]
     if outcome.refusal is None and len(anew) < len(methods):
-        outcome = _Migration(facts, read.files, options, anew).run()
+        outcome = _Migration(facts, read.files, options, anew, apart).run()
     return dataclasses.replace(outcome, results=read.as_written(outcome.results))
 
 
@@ -136,13 +138,19 @@ def modernise_and_check(
 
 class _Migration:
     def __init__(
-        self, facts: Facts, files: Sequence[Input], options: Options, methods: Sequence[NamedMethod] = ()
+        self,
+        facts: Facts,
+        files: Sequence[Input],
+        options: Options,
+        methods: Sequence[NamedMethod] = (),
+        apart: Sequence[NameApart] = (),
     ) -> None:
         self.facts = facts
         self.written = facts  # what stands in the files, where `facts` become those of the plain program
         self.files = files
         self.options = options
         self.methods = methods
+        self.apart = apart
         self.found: Sequence[cst.CSTNode] = ()
         self.sites: Counter[str] = Counter()
         self.form = ""
@@ -154,7 +162,7 @@ class _Migration:
         """The outcome. What we write and cannot be read is a bug of ours."""
         try:
             if self.methods:
-                self.facts = self.written = self._parsed_again(in_place(self.methods))
+                self.facts = self.written = self.parsed_again(in_place(self.methods))
             outcome = self._run_whole()
         except Unparsable as error:
             outcome = self._broken(f"the output does not parse: {error.finding.message}")
@@ -201,7 +209,7 @@ class _Migration:
                 break
             edits, name = apart
             names.add(name)
-            self.facts = self.written = self._parsed_again(edits)
+            self.facts = self.written = self.parsed_again(edits)
             outcome = self._run()
         return outcome
 
@@ -235,7 +243,7 @@ class _Migration:
 
     def _lowered(self, lowering: Lowering) -> Recognition:
         """What is found in the plain program inside of a source form: the migration goes on with it. Raises Refusal."""
-        self.facts = self._parsed_again(lower(lowering))
+        self.facts = self.parsed_again(lower(lowering))
         found, refusals = self._recognised()
         if refusals:
             raise refusals[0]
@@ -249,7 +257,7 @@ class _Migration:
         self.also += [self.facts.finding(one.node, one.rule, one.message) for one in refusals[1:]]
         return found, refusals
 
-    def _parsed_again(self, edits: Edits) -> Facts:
+    def parsed_again(self, edits: Edits) -> Facts:
         """The facts of the edited files, which know the lines that their own were."""
         again = edited(self.facts, edits)
         files = []
@@ -346,6 +354,8 @@ class _Migration:
         for file, module in zip(self.files, after.modules, strict=True):
             own = tuple(finding for finding in findings if finding.path == file.path)
             output = module_text(module).bytes
+            for one in (one for one in self.apart if one.path == file.path):
+                output = one.put_back(output.decode(), file.source.decode()).encode()
             changed = output != file.source
             status: Status = "migrated" if changed or self.sites[file.path] else "untouched"
             results.append(

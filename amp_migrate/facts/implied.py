@@ -14,6 +14,8 @@ def implied(test: cst.BaseExpression, value: bool) -> Iterator[tuple[cst.BaseExp
     yield test, value
     if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
         yield from implied(test.expression, not value)
+    elif isinstance(test, cst.NamedExpr):
+        yield from implied(test.value, value)
     elif isinstance(test, cst.BooleanOperation) and isinstance(test.operator, cst.And) is value:
         yield from implied(test.left, value)
         yield from implied(test.right, value)

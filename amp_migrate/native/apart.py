@@ -12,18 +12,21 @@ nothing but what has no effect.
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
+import re
 from collections.abc import Collection
 
 import libcst as cst
 
 from amp_migrate.facts import Facts
-from amp_migrate.facts.tree import walk
+from amp_migrate.facts.tree import Statement, walk
 from amp_migrate.findings import Inseparable
 from amp_migrate.interp.place import Place
 from amp_migrate.interp.step import Step
 from amp_migrate.interp.steps import Steps
 from amp_migrate.models.queries import is_pure
+from amp_migrate.native.comments import comment_behind
 from amp_migrate.native.edits import Edits
 from amp_migrate.native.nodes import named_in
 from amp_migrate.plain_attributes import bare
@@ -44,13 +47,51 @@ def taken_apart(facts: Facts, refusal: Inseparable, ours: Collection[str]) -> tu
     name = named or _name(
         facts, refusal, {one.value for one in walk(statement.node) if isinstance(one, cst.Name)}, ours
     )
+    edits = Edits()
+    _give_a_line(facts, part, name, value, edits)
+    return edits, name
+
+
+@dataclasses.dataclass(frozen=True)
+class NameApart:
+    """`(loss := f(x)).backward()` of a file, and the two lines that it is read as."""
+
+    path: str
+    text: str
+    lines: tuple[str, str]
+
+    def put_back(self, output: str, source: str) -> str:
+        """The output with the statement as it stood, where its lines did not change."""
+        first, second = map(re.escape, self.lines)
+        found = re.compile(rf"^([ \t]*){first}(\r?\n)\1{second}(?=\r?$)", re.MULTILINE)
+        return output if found.search(source) else found.sub(lambda one: f"{one[1]}{self.text}", output)
+
+
+def names_given_apart(facts: Facts) -> tuple[Edits, list[NameApart]]:
+    """The edits that give such statements two lines, wherever a name is given before all else is done."""
+    edits, found = Edits(), dict[Statement, NameApart]()
+    for part, statement in facts.tree.every(cst.NamedExpr):
+        name, value = named_in(part)
+        own = {*walk(part)}
+        is_alone = all(one in own or not isinstance(one, cst.Name) or one.value != name for one in walk(statement.node))
+        is_plain = comment_behind(statement.line) is None and "\n" not in facts.text(statement.node)
+        if name is not None and statement not in found and is_alone and is_plain and _goes_first(facts, part):
+            lines = _give_a_line(facts, part, name, value, edits)
+            found[statement] = NameApart(facts.file_of(part).path, facts.text(statement.node), lines)
+    return edits, [*found.values()]
+
+
+def _give_a_line(
+    facts: Facts, part: cst.BaseExpression, name: str, value: cst.BaseExpression, edits: Edits
+) -> tuple[str, str]:
+    statement = facts.tree.statement_of(part)
     rest = statement.node.deep_replace(part, cst.Name(name))
     assert isinstance(rest, cst.BaseSmallStatement)
-    edits = Edits()
     edits.remove(statement)  # its comments stand above both
-    edits.insert_before(statement, _assignment(name, facts.text(bare(value))))
-    edits.insert_before(statement, cst.Module([]).code_for_node(rest))
-    return edits, name
+    lines = _assignment(name, facts.text(bare(value))), cst.Module([]).code_for_node(rest)
+    for line in lines:
+        edits.insert_before(statement, line)
+    return lines
 
 
 def _goes_first(facts: Facts, part: cst.BaseExpression) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 import libcst as cst
 
 from amp_migrate.facts import Facts
+from amp_migrate.facts.conditions import without_not
 from amp_migrate.facts.tree import called_name, walk
 from amp_migrate.findings import Finding
 from amp_migrate.options import Options
@@ -148,7 +149,8 @@ class _Notes:
             for guard in enclosing_guards(self.facts, setup.statement):
                 if guard.plain is not None and any(one.leaves for one in guard.plain.statements):
                     continue
-                for part in walk(guard.test):
+                named = (self.facts.conditions.test_behind(without_not(guard.test)),)
+                for part in (part for test in (guard.test, *filter(None, named)) for part in walk(test)):
                     if part in reads:
                         text = self.facts.text(part)
                         message = f"{text} was false where apex was missing, mixed precision is on there now"
