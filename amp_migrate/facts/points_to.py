@@ -13,7 +13,7 @@ takes over the name of what it is given, `optimizer = Warmup(optimizer)`, the re
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from functools import partial
+from functools import cached_property, partial
 
 import libcst as cst
 
@@ -619,11 +619,19 @@ class PointsTo(Callables):
     def _in_class_bodies(self, one: Object, field: str) -> Iterator[tuple[Class, Variable]]:
         """Variables in the class body are attributes of the class, and of the instances, too."""
         own = self.ancestors(self.tree.class_at[one.origin]) if isinstance(one.origin, cst.ClassDef) else ()
-        for owner in self.tree.classes:
+        for owner, variable in self._class_variables.get(field, ()):
             if owner in own or self.root_class(owner) is one.origin:
-                scope = self.names.scopes.get(owner)
-                if scope is not None and field in scope.variables:
-                    yield owner, scope.variables[field]
+                yield owner, variable
+
+    @cached_property
+    def _class_variables(self) -> dict[str, list[tuple[Class, Variable]]]:
+        """The variables in class bodies, by their names."""
+        found: dict[str, list[tuple[Class, Variable]]] = {}
+        for owner in self.tree.classes:
+            scope = self.names.scopes.get(owner)
+            for name, variable in scope.variables.items() if scope is not None else ():
+                found.setdefault(name, []).append((owner, variable))
+        return found
 
     def _element(self, node: object, field: str) -> ObjectSet:
         if isinstance(node, (cst.ListComp, cst.GeneratorExp)):
