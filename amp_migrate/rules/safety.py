@@ -144,7 +144,7 @@ AUTOGRAD_FUNCTION = Rule(
     cases={
         "shared": Case(
             "an autograd function fills or keeps a list that it is given",
-            "custom_fwd(cast_inputs=torch.float32) gives it a copy of each list: what others put into theirs is lost",
+            "by custom_fwd(cast_inputs=torch.float32) it gets a copy of each list: what others put into theirs is lost",
             "cast the tensors in its forward and turn autocast off there, put custom_fwd and custom_bwd without "
             "cast_inputs on it, then run again",
         ),
