@@ -90,13 +90,24 @@ def _migrate(files: Sequence[Input], options: Options, elsewhere: Elsewhere) -> 
     parsed = [SourceFile(parse(file.source), file.path, file.name) for file in read.files]
     facts = Facts(parsed, elsewhere)
     edits, apart = names_given_apart(facts)
-    facts = _Migration(facts, read.files, options).parsed_again(edits) if apart else facts
+    facts = _parsed_again(facts, edits) if apart else facts
     methods = named_methods(facts)
     outcome = _Migration(facts, read.files, options, methods, apart).run()
     anew = [one for one in methods if one.is_called_anew(outcome.results)]
     if outcome.refusal is None and len(anew) < len(methods):
         outcome = _Migration(facts, read.files, options, anew, apart).run()
     return dataclasses.replace(outcome, results=read.as_written(outcome.results))
+
+
+def _parsed_again(facts: Facts, edits: Edits) -> Facts:
+    """The facts of the edited files, which know the lines that their own were."""
+    again = edited(facts, edits)
+    files = []
+    for file, own in zip(again.files.values(), facts.files.values(), strict=True):
+        lines = lines_before(module_text(own.module).code, module_text(file.module).code)
+        lines = tuple(own.lines[line - 1] for line in lines) if own.lines else lines
+        files.append(dataclasses.replace(file, lines=lines))
+    return Facts(files, facts.elsewhere)
 
 
 def forget_modules() -> None:
@@ -162,7 +173,7 @@ class _Migration:
         """The outcome. What we write and cannot be read is a bug of ours."""
         try:
             if self.methods:
-                self.facts = self.written = self.parsed_again(in_place(self.methods))
+                self.facts = self.written = _parsed_again(self.facts, in_place(self.methods))
             outcome = self._run_whole()
         except Unparsable as error:
             outcome = self._broken(f"the output does not parse: {error.finding.message}")
@@ -209,7 +220,7 @@ class _Migration:
                 break
             edits, name = apart
             names.add(name)
-            self.facts = self.written = self.parsed_again(edits)
+            self.facts = self.written = _parsed_again(self.facts, edits)
             outcome = self._run()
         return outcome
 
@@ -243,7 +254,7 @@ class _Migration:
 
     def _lowered(self, lowering: Lowering) -> Recognition:
         """What is found in the plain program inside of a source form: the migration goes on with it. Raises Refusal."""
-        self.facts = self.parsed_again(lower(lowering))
+        self.facts = _parsed_again(self.facts, lower(lowering))
         found, refusals = self._recognised()
         if refusals:
             raise refusals[0]
@@ -256,16 +267,6 @@ class _Migration:
         self.seen += seen_in(self.facts, found)
         self.also += [self.facts.finding(one.node, one.rule, one.message) for one in refusals[1:]]
         return found, refusals
-
-    def parsed_again(self, edits: Edits) -> Facts:
-        """The facts of the edited files, which know the lines that their own were."""
-        again = edited(self.facts, edits)
-        files = []
-        for file, own in zip(again.files.values(), self.facts.files.values(), strict=True):
-            lines = lines_before(module_text(own.module).code, module_text(file.module).code)
-            lines = tuple(own.lines[line - 1] for line in lines) if own.lines else lines
-            files.append(dataclasses.replace(file, lines=lines))
-        return Facts(files, self.facts.elsewhere)
 
     def _folded(self, found: Recognition, switch: Cleanup) -> Outcome:
         """Nothing but what never runs goes: native AMP is there already."""
@@ -355,7 +356,8 @@ class _Migration:
             own = tuple(finding for finding in findings if finding.path == file.path)
             output = module_text(module).bytes
             for one in (one for one in self.apart if one.path == file.path):
-                output = one.put_back(output.decode(), file.source.decode()).encode()
+                texts = (text.decode(module.encoding) for text in (output, file.source))
+                output = one.put_back(*texts).encode(module.encoding)
             changed = output != file.source
             status: Status = "migrated" if changed or self.sites[file.path] else "untouched"
             results.append(

@@ -94,3 +94,12 @@ def train(model, optimizer, x):
     optimizer.step()
 """
     assert [one.code for one in migrate_source(source.encode(), Options()).findings] == ["AMP122"]
+
+
+def test_a_file_of_another_encoding_is_written_back_in_it():
+    source = SCRIPT.format(
+        **{**PLAIN, "model": "(model := nn.Linear(4, 2)).cuda()  # note\n(n := len('é')).bit_length()"}
+    )
+    made = migrate_source(("# -*- coding: latin-1 -*-\n" + source).encode("latin-1"), Options(api="torch.amp"))
+    assert made.status == "migrated", made.findings
+    assert "(n := len('é')).bit_length()" in made.output.decode("latin-1")

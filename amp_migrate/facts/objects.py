@@ -66,6 +66,15 @@ class Objects(PointsTo):
                 return self.method_of(around.owner, node.attr.value)
         return self.function_named(node)
 
+    def functions_given(self, node: cst.BaseExpression) -> list[Function]:
+        """The functions and lambdas of the unit that an expression may mean; none where one of them is not in sight."""
+        method = self.function_handed_over(node) if isinstance(node, cst.Attribute) else None
+        if method is not None:
+            return [method]
+        origins = self.origins(node)
+        found = [self.tree.function_at[one] for one in origins if isinstance(one, (cst.FunctionDef, cst.Lambda))]
+        return found if len(found) == len(origins) else []
+
     def stores_of(self, field: str) -> list[Store]:
         """Every store to an attribute of that name, whatever the object."""
         return self._stores.to(field)

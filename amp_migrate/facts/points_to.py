@@ -83,16 +83,6 @@ class PointsTo(Callables):
         """The dotted names of the imported things that `node` may mean, in their order."""
         return sorted(str(found.origin) for found in self.objects(node) if found.kind == "import")
 
-    def functions_given(self, node: cst.BaseExpression) -> list[Function]:
-        """The functions and lambdas of the unit that an expression may mean; none where one of them is not in sight."""
-        owner = self.tree.function_of(node).owner
-        if isinstance(node, cst.Attribute) and isinstance(node.value, cst.Name) and node.value.value == "self":
-            if owner is not None and (method := owner.methods.get(node.attr.value)) is not None:
-                return [method]
-        origins = self.origins(node)
-        found = [self.tree.function_at[one] for one in origins if isinstance(one, (cst.FunctionDef, cst.Lambda))]
-        return found if len(found) == len(origins) else []
-
     def origins(self, node: cst.BaseExpression) -> set[object]:
         return {one.origin for one in self.objects(node)}
 

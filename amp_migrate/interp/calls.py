@@ -92,8 +92,12 @@ class Calls:
         """The functions that a call is given and runs: those of `map`, `checkpoint` and `sorted(outputs, key=mean)`."""
         if self._runs_first(node):
             return self._handed_over(node)
+        return [Frame(one, node) for one in self._keys_of(node)]
+
+    def _keys_of(self, node: cst.Call) -> list[Function]:
+        """`mean` of `sorted(outputs, key=mean)`."""
         key = argument_value(node, "key")
-        return [Frame(one, node) for one in self.facts.objects.functions_given(key)] if key is not None else []
+        return self.facts.objects.functions_given(key) if key is not None else []
 
     def _at_the_end(self, node: cst.Call) -> list[Frame]:
         """The forwards of the modules that end the containers which a call may mean, where all are of the unit."""
@@ -229,15 +233,8 @@ class Calls:
         if self._is_reduce(call):
             return either([self.returned(frame, Place(call, keys, frames)), _joined(call, keys, frames)])
         if given is not None:
-            return Step(
-                (
-                    Place(
-                        given.value,
-                        (ANY, *keys) if _is_map(call) or argument_value(call, "key") is not None else keys,
-                        frames,
-                    ),
-                )
-            )
+            of_elements = _is_map(call) or frame.function in self._keys_of(call)
+            return Step((Place(given.value, (ANY, *keys) if of_elements else keys, frames),))
         if has_star and param.star != "**":
             return self._given_by_star(call, frame.function, param, keys, frames)
         if any(arg.star == "**" for arg in call.args) or param.star == "**":

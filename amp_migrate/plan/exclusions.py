@@ -5,7 +5,6 @@ from __future__ import annotations
 import libcst as cst
 
 from amp_migrate.facts import Facts
-from amp_migrate.facts.object import is_field_of
 from amp_migrate.facts.tree import Function, argument_value, called_name, walk
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.free_names import not_bound
@@ -76,14 +75,8 @@ def check_processes(facts: Facts, roles: Roles) -> None:
     wrapped = frozenset(one for call in wrapping for one in facts.objects.objects(call.args[0].value))
     if not wrapped or not all(facts.objects.objects(call.args[0].value) for call in wrapping):
         return
-    links = Links(facts)
     given = {node: facts.objects.objects(node) for one in roles.optimizers for node in roles.models_given(one)}
-    is_shared = {
-        node: any(is_field_of(one, wrapped) for one in objects)
-        or bool(links.wholes(objects) & wrapped | links.wholes(wrapped) & objects)
-        for node, objects in given.items()
-        if objects
-    }
+    is_shared = {node: facts.analysis(Links).share(one, wrapped) for node, one in given.items() if one}
     left = next((node for node, shared in is_shared.items() if not shared), None)
     if left is not None and any(is_shared.values()) and not facts.analysis(Averages).are_made:
         message = (

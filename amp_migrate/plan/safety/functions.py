@@ -113,14 +113,14 @@ def _fills_or_keeps(context: Context, call: cst.Call, forward: Function) -> bool
     `cast_inputs` makes each list, tuple and dict anew ([T2.13:torch/amp/autocast_mode.py], `_cast`).
     """
     objects = context.facts.objects
+    pairs = zip(forward.parameters[1:], call.args, strict=False)
+    containers = [(param, arg.value) for param, arg in pairs if context.values.of(arg.value).is_container]
+    if not containers:
+        return False
     filled = {one for put in context.facts.analysis(Containers).puts for one in objects.objects(put.base)}
     kept = {one for _, stores in objects.all_stores() for store in stores for one in objects.objects(store.value)}
-    for parameter, arg in zip(forward.parameters[1:], call.args, strict=False):
-        if context.values.of(arg.value).is_container:
-            inside, given = objects.objects(parameter.name), objects.objects(arg.value)
-            if inside & filled or (inside & kept and given & filled):
-                return True
-    return False
+    both = ((objects.objects(param.name), objects.objects(value)) for param, value in containers)
+    return any(inside & filled or (inside & kept and given & filled) for inside, given in both)
 
 
 def _multiplies(context: Context, function: Function) -> bool:

@@ -14,7 +14,6 @@ from __future__ import annotations
 import libcst as cst
 
 from amp_migrate.facts import Facts
-from amp_migrate.facts.object import is_field_of
 from amp_migrate.facts.tree import walk
 from amp_migrate.findings import Refusal
 from amp_migrate.models.traits import named
@@ -30,7 +29,6 @@ def check_clipped_sets(facts: Facts, roles: Roles, events: Events) -> None:
     """
     of_each = [roles.models_given(one) for one in roles.optimizers]
     given = [node for nodes in of_each for node in nodes]
-    links = Links(facts)
     for use in (use for uses in events.uses.values() for use in uses) if all(of_each) else ():
         model = _model_of(facts, use)
         if model is None:
@@ -40,7 +38,7 @@ def check_clipped_sets(facts: Facts, roles: Roles, events: Events) -> None:
         if is_one and not _freezes(facts) and all(_is_part(facts, node, model) for node in given):
             message = f"{text} {verb} more than {facts.text(given[0])}.parameters(), and only these are unscaled"
             raise Refusal(GRADIENTS_IN_USE, use.node, message)
-        if _is_apart(facts, model, given, links):
+        if _is_apart(facts, model, given):
             message = f"{text} {verb} gradients that no optimizer has, and that are not unscaled"
             raise Refusal(GRADIENTS_IN_USE, use.node, message)
 
@@ -64,13 +62,12 @@ def _of_parameters(given: cst.BaseExpression | None) -> cst.BaseExpression | Non
     return given.func.value if given.func.attr.value in named("parameters") else None
 
 
-def _is_apart(facts: Facts, model: cst.BaseExpression, given: list[cst.BaseExpression], links: Links) -> bool:
+def _is_apart(facts: Facts, model: cst.BaseExpression, given: list[cst.BaseExpression]) -> bool:
     """True for a module that is known, and that no optimizer has, or has a part of."""
     objects = facts.objects.objects(model)
     held = frozenset(one for node in given for one in facts.objects.objects(node))
     is_known = bool(objects) and all(one.kind in ("call", "instance") for one in objects)
-    is_within = any(is_field_of(one, held) or is_field_of(other, objects) for one in objects for other in held)
-    return is_known and not is_within and not links.wholes(objects) & held and not links.wholes(held) & objects
+    return is_known and not facts.analysis(Links).share(objects, held)
 
 
 def _is_part(facts: Facts, node: cst.BaseExpression, whole: cst.BaseExpression) -> bool:

@@ -132,10 +132,12 @@ class StepGraph:
         if not self.called_again:
             yield self
         elif not self.starts_clean():
-            calls = self.facts.calls
-            around = lambda one: [] if self._loops(one) else [site.caller for site in calls.callers(one)]  # noqa: E731
-            for function in filter(self._loops, each_once([self.root], around)):
+            for function in filter(self._loops, each_once([self.root], self._around)):
                 yield StepGraph(self.facts, self.events, self.decide, function)
+
+    def _around(self, function: Function) -> list[Function]:
+        """What calls a function that does not loop over batches itself."""
+        return [] if self._loops(function) else [site.caller for site in self.facts.calls.callers(function)]
 
     def _loops(self, function: Function) -> bool:
         """True for functions that loop over batches themselves; others are called once for each."""

@@ -45,6 +45,11 @@ class Links:
         found = each_once(objects, lambda one: _joined(inner for outer, inner in self._pairs if one in outer))
         return objects | self._called.intersection(found)
 
+    def share(self, some: ObjectSet, others: ObjectSet) -> bool:
+        """True where one of some objects is one of the others, holds it, or is held by it."""
+        is_field = any(is_field_of(one, others) or is_field_of(other, some) for one in some for other in others)
+        return is_field or bool(self.wholes(some) & others or self.wholes(others) & some)
+
     def _found(self) -> Iterator[tuple[ObjectSet, ObjectSet]]:
         of = self.facts.objects.objects
         for _, stores in self.facts.objects.all_stores():

@@ -221,10 +221,8 @@ class _Finder:
         that they are too large.
         """
         for call, statement in self.optimizers.steps:
-            function, name = (
-                statement.function,
-                self._text(call.func.value) if isinstance(call.func, cst.Attribute) else "",
-            )
+            function = statement.function
+            name = self._text(call.func.value) if isinstance(call.func, cst.Attribute) else ""
             tests = (name, f"{name} is not None")
             guards = [
                 one for one in statement.path() if isinstance(one.node, cst.If) and self._text(one.node.test) in tests
