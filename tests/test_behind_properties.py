@@ -29,6 +29,16 @@ class Run:
 
 Run().train([(torch.randn(8, 6), torch.randint(0, 3, (8,))) for _ in range(4)])
 """
+STEP = """
+    def step(self, x, y):
+        loss = nn.functional.cross_entropy(self.model(x), y)
+        if self.mixed:
+            with amp.scale_loss(loss, self.optimizer) as scaled_loss:
+                scaled_loss.backward()
+        else:
+            loss.backward()
+        self.optimizer.step()
+"""
 APEX = """\
 from apex import amp
 from torch import nn
@@ -41,15 +51,6 @@ class Run:
         if mixed:
             model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
         self.model = model
-
-    def step(self, x, y):
-        loss = nn.functional.cross_entropy(self.model(x), y)
-        if self.mixed:
-            with amp.scale_loss(loss, self.optimizer) as scaled_loss:
-                scaled_loss.backward()
-        else:
-            loss.backward()
-        self.optimizer.step()
 """
 RAISED = """\
 from apex import amp
@@ -65,15 +66,6 @@ class Run:
     def half(self):
         self.model, self.optimizer = amp.initialize(self.model, self.optimizer, opt_level="O1")
         self.mixed = True
-
-    def step(self, x, y):
-        loss = nn.functional.cross_entropy(self.model(x), y)
-        if self.mixed:
-            with amp.scale_loss(loss, self.optimizer) as scaled_loss:
-                scaled_loss.backward()
-        else:
-            loss.backward()
-        self.optimizer.step()
 """
 
 
@@ -93,9 +85,9 @@ def _behind(source: str, names: list[str]) -> str:
         (PLAIN, ["device"]),
         (PLAIN, ["net", "optimizer"]),
         (PLAIN, ["device", "net", "optimizer"]),
-        (APEX, ["mixed"]),
-        (APEX, ["mixed", "model", "optimizer"]),
-        (RAISED, ["mixed"]),
+        (APEX + STEP, ["mixed"]),
+        (APEX + STEP, ["mixed", "model", "optimizer"]),
+        (RAISED + STEP, ["mixed"]),
     ],
 )
 def test_what_is_behind_properties_is_migrated_alike(source, names):
